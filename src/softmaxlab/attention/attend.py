@@ -1,0 +1,106 @@
+"""The two ways to use a map: `weights` of given scores, and `attend` from queries, keys and values."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from softmaxlab.attention.catalogue import MAPS
+from softmaxlab.attention.map import Map
+from softmaxlab.attention.masking import hide
+from softmaxlab.errors import SpecError
+
+# bfloat16 and float16 are computed in float32 and rounded once at the end
+_WIDER = {torch.bfloat16: torch.float32, torch.float16: torch.float32}
+
+
+def weights(map: str, scores: Tensor, mask: Tensor | None = None, bias: Tensor | float | None = None) -> Tensor:
+    """Attention weights of scores [..., head, query, key], of the same shape and dtype.
+
+    `mask` is boolean, True = visible, and broadcasts; a masked weight is exactly 0, and a row without a visible key is
+    all 0. `bias` is one number or one per head, for the maps that take it (0 if not given).
+    """
+    found = MAPS[map]
+    if found.features is not None:
+        raise SpecError(f"map {map!r} acts on queries and keys, not on scores: use attend")
+    return _weights(found, scores, mask, bias)
+
+
+def attend(
+    map: str,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None = None,
+    bias: Tensor | float | None = None,
+    mlp: nn.Module | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Output [..., head, query, d_v] and weights of q, k, v [..., head, token, d_h], with scores q·k/√d_h.
+
+    `mlp` is the feature network that the maps `mlp` and `mlp_norm` need.
+    """
+    found = MAPS[map]
+    given = _feature_arguments(found, mlp)
+    if q.shape[-1] != k.shape[-1]:
+        raise SpecError(f"q and k differ in width: {q.shape[-1]} and {k.shape[-1]}")
+    if k.shape[-2] != v.shape[-2]:
+        raise SpecError(f"k and v differ in tokens: {k.shape[-2]} and {v.shape[-2]}")
+    phi_q, phi_k = (x if found.features is None else found.features(x, **given) for x in (q, k))
+    scores = phi_q @ phi_k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+    w = _weights(found, scores, mask, bias)
+    return w @ v, w
+
+
+def _weights(found: Map, scores: Tensor, mask: Tensor | None, bias: Tensor | float | None) -> Tensor:
+    _check_scores(scores, found)
+    wide = scores.to(_WIDER.get(scores.dtype, scores.dtype))
+    visible = _visible(mask, scores)
+    w = found.weigh(wide, visible, _per_head(bias, wide, found))
+    return hide(w, visible).to(scores.dtype)
+
+
+def _check_scores(scores: Tensor, found: Map) -> None:
+    if not isinstance(scores, Tensor) or not scores.is_floating_point():
+        raise SpecError(f"scores must be a floating-point tensor, got {_type(scores)}")
+    least = 3 if found.parameters or found.joint else 1
+    if scores.dim() < least:
+        raise SpecError(f"map {found.name!r} needs scores [..., head, query, key], got shape {tuple(scores.shape)}")
+
+
+def _type(value: object) -> str:
+    return str(value.dtype) if isinstance(value, Tensor) else type(value).__name__
+
+
+def _visible(mask: Tensor | None, scores: Tensor) -> Tensor | None:
+    if mask is None:
+        return None
+    if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
+        raise SpecError(f"mask must be a boolean tensor (True = visible), got {_type(mask)}")
+    try:
+        return mask.broadcast_to(scores.shape)
+    except RuntimeError:
+        shapes = f"{tuple(mask.shape)} and {tuple(scores.shape)}"
+        raise SpecError(f"mask does not broadcast to the scores, got shapes {shapes}") from None
+
+
+def _per_head(bias: Tensor | float | None, scores: Tensor, found: Map) -> Tensor | None:
+    """The bias as [head, 1, 1]."""
+    if not found.takes_bias:
+        if bias is not None:
+            raise SpecError(f"map {found.name!r} takes no bias")
+        return None
+    per_head = torch.as_tensor(0.0 if bias is None else bias, dtype=scores.dtype, device=scores.device)
+    heads = scores.shape[-3]
+    if per_head.dim() > 1 or per_head.numel() not in (1, heads):
+        raise SpecError(f"bias must be one number or one per head ({heads}), got shape {tuple(per_head.shape)}")
+    return per_head.expand(heads).reshape(heads, 1, 1)
+
+
+def _feature_arguments(found: Map, mlp: nn.Module | None) -> dict[str, nn.Module]:
+    if "mlp" in found.parameters:
+        if mlp is None:
+            raise SpecError(f"map {found.name!r} needs its feature network: attend(..., mlp=feature_mlp(d_h))")
+        return {"mlp": mlp}
+    if mlp is not None:
+        raise SpecError(f"map {found.name!r} takes no mlp")
+    return {}

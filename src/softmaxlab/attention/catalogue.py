@@ -1,0 +1,80 @@
+"""All attention maps by name. A new map is one file and one line here."""
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+from softmaxlab.attention import (
+    absolute,
+    bayes_softmax,
+    elu,
+    elu_elu,
+    entmax15,
+    linear,
+    mlp,
+    relu,
+    sigmoid,
+    softmax,
+    softmax1,
+    sparsemax,
+    square,
+    total,
+    uniform,
+)
+from softmaxlab.attention.map import NORMALISERS, Map, Normalise, parameters_of
+from softmaxlab.core.registry import Registry
+from softmaxlab.errors import SpecError, unknown
+
+MAPS: Registry[Map] = Registry("map")
+
+for _map in itertools.chain(
+    softmax.MAPS,
+    softmax1.MAPS,
+    bayes_softmax.MAPS,
+    sigmoid.MAPS,
+    elu.MAPS,
+    elu_elu.MAPS,
+    mlp.MAPS,
+    linear.MAPS,
+    total.MAPS,
+    relu.MAPS,
+    square.MAPS,
+    absolute.MAPS,
+    sparsemax.MAPS,
+    entmax15.MAPS,
+    uniform.MAPS,
+):
+    MAPS.add(_map.name, _map)
+
+
+def names() -> tuple[str, ...]:
+    """The names of all registered maps."""
+    return MAPS.names()
+
+
+def register(
+    function: Callable | None = None, /, *, name: str | None = None, normalise: Normalise = "none", **facts: Any
+):
+    """Make a map of your own function, under its own name: `@sl.attention.register`.
+
+    The function is elementwise, `f(scores)`, or acts on rows, `f(scores, visible)`; with a parameter `bias` it takes
+    the per-head bias. `normalise` ("none", "sum" or "bounded") and the facts of `Map` may be given:
+    `@sl.attention.register(normalise="sum", non_negative=True)`.
+    """
+    if normalise not in NORMALISERS:
+        raise unknown("normaliser", normalise, NORMALISERS)
+    if wrong := facts.keys() - FACTS:
+        raise unknown("fact of a map", wrong.pop(), FACTS)
+
+    def add(f: Callable) -> Callable:
+        if not callable(f):
+            raise SpecError(f"register takes a function, got {type(f).__name__}")
+        title = name or f.__name__
+        learnable: dict[str, Any] = {"parameters": ("bias",)} if "bias" in parameters_of(f) else {}
+        MAPS.add(title, Map(title, f, normalise, **learnable | facts), defined_by=f)
+        return f
+
+    return add if function is None else add(function)
+
+
+FACTS = ("non_negative", "row_stochastic", "shift_invariant", "joint", "parameters", "source")

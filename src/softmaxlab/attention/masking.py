@@ -1,0 +1,47 @@
+"""Hidden keys, written once for all maps.
+
+Conventions. `visible` is boolean, True = visible, already broadcast to the scores; None means all. A hidden key has
+weight exactly 0 and passes no gradient. A row with nothing to divide by (all keys hidden, or all weights zero) has
+all weights 0: it attends nowhere.
+"""
+
+import torch
+from torch import Tensor
+
+
+def hide(values: Tensor, visible: Tensor | None, fill: float = 0.0) -> Tensor:
+    """`values` with hidden entries replaced by `fill`, in value and gradient."""
+    return values if visible is None else values.masked_fill(~visible, fill)
+
+
+def softmax(logits: Tensor, visible: Tensor | None) -> Tensor:
+    """exp(logits)/Σ exp(logits) over the visible keys of the last axis."""
+    if visible is None:
+        return torch.softmax(logits, dim=-1)
+    dead = ~visible.any(dim=-1, keepdim=True)
+    # a row of −inf would be 0/0, so a dead row is left finite here and emptied below
+    logits = hide(logits, visible, -torch.inf).masked_fill(dead, 0.0)
+    return hide(torch.softmax(logits, dim=-1), visible)
+
+
+def share(weights: Tensor) -> Tensor:
+    """weights/Σ weights over the last axis."""
+    total = weights.sum(dim=-1, keepdim=True)
+    return weights / torch.where(total == 0, torch.ones_like(total), total)
+
+
+def bounded_share(weights: Tensor) -> Tensor:
+    """weights/max(|Σ weights|, 1): the normaliser of signed maps, which never amplifies."""
+    return weights / weights.sum(dim=-1, keepdim=True).abs().clamp(min=1.0)
+
+
+def below_peak(scores: Tensor, visible: Tensor | None, floor: float) -> Tensor:
+    """Scores minus the row's largest visible score, cut off at `floor` (where hidden keys are put too).
+
+    For maps that give weight 0 to every key further below the peak than `floor`: it changes no weight and keeps
+    sums of huge scores exact.
+    """
+    lowest = torch.finfo(scores.dtype).min
+    # the maps that use this do not feel a shift, so neither does their gradient
+    peak = hide(scores, visible, lowest).amax(dim=-1, keepdim=True).detach()
+    return hide((scores - peak).clamp(min=floor), visible, floor)

@@ -1,0 +1,43 @@
+"""Pydantic's validation errors as one line: field, what was expected, what was given, the near miss."""
+
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel, ValidationError
+
+from softmaxlab.errors import unknown
+
+SHOWN = 60  # characters of a bad value
+
+
+def one_line(error: ValidationError, model: type[BaseModel]) -> str:
+    """The first error of a validation, and how many more there are."""
+    errors = error.errors(include_url=False)
+    first = _sentence(errors[0], model)
+    return first if len(errors) == 1 else f"{first} (and {len(errors) - 1} more)"
+
+
+def _sentence(error: Any, model: type[BaseModel]) -> str:
+    path = ".".join(str(part) for part in error["loc"])
+    owner = f"{model.__name__}.{path}" if path else model.__name__
+    if error["type"] == "extra_forbidden":
+        return str(unknown(f"field of {model.__name__}", path, model.model_fields))
+    if error["type"] == "missing":
+        return f"{owner} is required"
+    if error["type"] == "value_error":  # raised by our own validators
+        expected = f": {error['ctx']['error']}"
+    elif error["msg"].startswith("Input should be "):
+        expected = " must be " + error["msg"].removeprefix("Input should be ").replace("a valid ", "a ", 1)
+    else:
+        expected = f": {error['msg']}"
+    return f"{owner}{expected}" + (_given(error["input"]) if path and repr(error["input"]) not in expected else "")
+
+
+def _given(value: Any) -> str:
+    """', got …', cut short; nothing for a whole record."""
+    if isinstance(value, (dict, BaseModel)):
+        return ""
+    if isinstance(value, np.ndarray) or hasattr(value, "shape"):
+        return f", got an array of shape {tuple(value.shape)}"
+    text = repr(value).replace("\n", " ")
+    return f", got {text if len(text) <= SHOWN else text[:SHOWN] + '…'}"

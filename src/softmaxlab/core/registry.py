@@ -1,0 +1,94 @@
+"""Named things a spec can refer to (maps, losses, priors, tasks), built in or registered by a user.
+
+A user's entry carries the hash of its source, which enters the content key of every spec that names it:
+a changed map is a different experiment.
+"""
+
+import hashlib
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from pydantic import GetCoreSchemaHandler
+from pydantic_core import core_schema
+
+from softmaxlab.core import plugins
+from softmaxlab.errors import SpecError, unknown
+
+Entry = TypeVar("Entry")
+
+
+class Registry(Generic[Entry]):
+    """Name → entry, in the order of registration. `kind` is the word used in messages ("map", "loss", …)."""
+
+    def __init__(self, kind: str):
+        self.kind = kind
+        self._entries: dict[str, Entry] = {}
+        self._fingerprints: dict[str, str | None] = {}
+
+    def add(self, name: str, entry: Entry, defined_by: Callable | None = None) -> Entry:
+        """Register an entry. `defined_by` is the user's function or class; None marks a built-in."""
+        if not name.isidentifier():
+            raise SpecError(f"a {self.kind} needs a name that is a Python identifier, got {name!r}")
+        if name in self._entries and (defined_by is None or self._fingerprints[name] == ""):
+            raise SpecError(f"{self.kind} {name!r} is registered already")
+        self._entries[name] = entry
+        self._fingerprints[name] = "" if defined_by is None else source_hash(defined_by)
+        if defined_by is not None:
+            plugins.remember(defined_by.__module__)
+        return entry
+
+    def names(self) -> tuple[str, ...]:
+        plugins.load_remembered()
+        return tuple(self._entries)
+
+    def __getitem__(self, name: str) -> Entry:
+        if name not in self._entries:
+            plugins.load_remembered()
+        try:
+            return self._entries[name]
+        except (KeyError, TypeError):
+            raise unknown(self.kind, name, self._entries) from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names()
+
+    def fingerprint(self, name: str) -> str:
+        """Hash of a user entry's source; empty for a built-in."""
+        self[name]
+        found = self._fingerprints[name]
+        if found is None:
+            raise SpecError(
+                f"{self.kind} {name!r} was registered where its source cannot be read, so its results cannot be "
+                "keyed; define it in a module"
+            )
+        return found
+
+
+def source_hash(thing: Callable) -> str | None:
+    """Hash of the module file that defines `thing` (helpers beside it count), or of its own source in a notebook."""
+    file = getattr(sys.modules.get(thing.__module__), "__file__", None)
+    try:
+        source = Path(file).read_bytes() if file else inspect.getsource(thing).encode()
+    except (OSError, TypeError):
+        return None
+    return hashlib.sha256(source).hexdigest()
+
+
+class Named:
+    """Annotation of a spec field that holds a registered name: `map: Annotated[str, Named(MAPS)]`."""
+
+    def __init__(self, registry: Registry):
+        self.registry = registry
+
+    def __get_pydantic_core_schema__(self, source: type, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        return core_schema.no_info_after_validator_function(self._known, handler(source))
+
+    def _known(self, name: str) -> str:
+        self.registry[name]
+        return name

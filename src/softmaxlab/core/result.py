@@ -1,0 +1,130 @@
+"""Results: arrays with named axes, a status that carries a sentence, and the spec that made them."""
+
+import enum
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from softmaxlab.core.spec import Spec
+from softmaxlab.errors import SpecError, unknown
+
+if TYPE_CHECKING:
+    import pandas
+    import xarray
+
+
+class Outcome(enum.StrEnum):
+    """How a run ended."""
+
+    DONE = "done"
+    DIVERGED = "diverged"
+    SINGULAR = "singular"
+    LIMIT = "limit reached"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class Status:
+    """An outcome and a sentence that says what happened and what to change."""
+
+    outcome: Outcome = Outcome.DONE
+    sentence: str = "finished"
+
+    @property
+    def ok(self) -> bool:
+        return self.outcome is Outcome.DONE
+
+    def __str__(self) -> str:
+        return f"{self.outcome}: {self.sentence}"
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """What a simulation gives: `result["a"]` is an array whose axes are `result.axes["a"]`.
+
+    An array named like its only axis labels that axis. `notes` holds small facts of the run (solver, evaluations),
+    `provenance` what it ran on.
+    """
+
+    arrays: Mapping[str, Any]  # array-like when given, NumPy arrays ever after
+    axes: Mapping[str, tuple[str, ...]]
+    status: Status = Status()
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    spec: Spec | None = None
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self):
+        arrays = {name: np.asarray(value) for name, value in self.arrays.items()}
+        axes = {name: tuple(self.axes.get(name, ())) for name in arrays}
+        _check_axes(arrays, axes)
+        object.__setattr__(self, "arrays", MappingProxyType(arrays))
+        object.__setattr__(self, "axes", MappingProxyType(axes))
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        try:
+            return self.arrays[name]
+        except KeyError:
+            raise unknown("array", name, self.arrays) from None
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.arrays
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.arrays)
+
+    def _rows(self) -> list[tuple[str, str, str]]:
+        """Name, axes with sizes, dtype: one row per array."""
+        return [
+            (name, ", ".join(f"{a}: {n}" for a, n in zip(self.axes[name], x.shape)), str(x.dtype))
+            for name, x in self.arrays.items()
+        ]
+
+    def __repr__(self) -> str:
+        kind = self.spec.kind if self.spec else "no spec"
+        body = "".join(f"\n  {name} [{axes}]" for name, axes, _ in self._rows())
+        return f"<Result of {kind}, {self.status}>{body}"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(f"<tr><td><b>{n}</b></td><td>{a}</td><td>{d}</td></tr>" for n, a, d in self._rows())
+        kind = self.spec.kind if self.spec else "no spec"
+        return f"<p>Result of <code>{kind}</code>, {self.status}</p><table>{rows}</table>"
+
+    def to_xarray(self) -> "xarray.Dataset":
+        """The arrays as one labelled dataset."""
+        import xarray
+
+        data = xarray.Dataset({name: (self.axes[name], value) for name, value in self.arrays.items()})
+        data.attrs["status"] = str(self.status)
+        return data
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """One row per point of all axes together, one column per array."""
+        return self.to_xarray().to_dataframe().reset_index()
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the result into a new folder, all or nothing."""
+        from softmaxlab.core.files import write_result
+
+        return write_result(self, Path(folder))
+
+    @classmethod
+    def load(cls, folder: str | Path) -> "Result":
+        """Read a result back; a damaged one raises StoreError."""
+        from softmaxlab.core.files import read_result
+
+        return read_result(Path(folder))
+
+
+def _check_axes(arrays: Mapping[str, np.ndarray], axes: Mapping[str, tuple[str, ...]]) -> None:
+    sizes: dict[str, tuple[int, str]] = {}
+    for name, array in arrays.items():
+        if len(axes[name]) != array.ndim:
+            raise SpecError(f"array {name!r} has {array.ndim} dimensions but axes {axes[name]}")
+        for axis, size in zip(axes[name], array.shape):
+            known, owner = sizes.setdefault(axis, (size, name))
+            if known != size:
+                raise SpecError(f"axis {axis!r} has length {size} in {name!r} but {known} in {owner!r}")

@@ -1,0 +1,191 @@
+"""Specs: frozen, validated when built, one canonical JSON, one content key.
+
+`Record` is any validated value with a kind (a prior, a task, a model); `Spec` is a record that can be simulated.
+The content key is a hash of the canonical JSON, the version of the engine behind it and the source of every
+user-registered name in it, so the same key means the same numbers.
+"""
+
+import hashlib
+import importlib
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any, ClassVar, Self, get_args
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, ValidationError, model_validator
+
+from softmaxlab.core import plugins
+from softmaxlab.core.arrays import encode
+from softmaxlab.core.messages import one_line
+from softmaxlab.core.registry import Named, Registry
+from softmaxlab.errors import SpecError, unknown
+
+KEY_LENGTH = 24  # hex digits = 96 bits: a collision among 1e9 results has probability 6e-12
+
+
+class Record(BaseModel):
+    """A frozen, validated value. Fields may be given by position, in order, or by name."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        strict=True,
+        allow_inf_nan=False,
+        arbitrary_types_allowed=True,
+        validate_default=True,
+    )
+    kind: ClassVar[str] = ""
+    kinds: ClassVar[dict[str, type["Record"]]] = {}
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        parts = cls.__module__.split(".")
+        home = parts[1] if parts[0] == "softmaxlab" and len(parts) > 1 else cls.__module__
+        cls.kind = f"{home}.{cls.__name__}"
+        Record.kinds[cls.kind] = cls
+
+    def __init__(self, *values: Any, **fields: Any):
+        names = list(type(self).model_fields)
+        if len(values) > len(names):
+            raise SpecError(f"{type(self).__name__} takes at most {len(names)} values, got {len(values)}")
+        by_position = dict(zip(names, values))
+        if twice := by_position.keys() & fields.keys():
+            raise SpecError(f"{type(self).__name__}.{twice.pop()} is given twice, by position and by name")
+        try:
+            super().__init__(**by_position, **fields)
+        except ValidationError as error:
+            raise SpecError(one_line(error, type(self))) from None
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _of_kind(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        """Build the class that a plain dict names by its kind, so a field may hold any leaf of a family."""
+        if not isinstance(value, dict):
+            return handler(value)
+        fields = {name: _strict_plain(item) for name, item in value.items()}
+        named = _class_of(fields.pop("kind")) if "kind" in fields else cls
+        if named is cls:
+            return handler(fields)
+        if not issubclass(named, cls):
+            raise ValueError(f"must be a {cls.__name__}, got a {named.__name__}")
+        return named(**fields)
+
+    def plain(self) -> dict:
+        """The record as JSON-ready values, kind included."""
+        return {"kind": self.kind} | {name: _plain(getattr(self, name)) for name in type(self).model_fields}
+
+    def json_text(self) -> str:
+        """The canonical JSON: sorted keys, no spaces, shortest exact floats."""
+        return json.dumps(self.plain(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+    def replace(self, **changes: Any) -> Self:
+        """A copy with some fields changed; a dotted name reaches into a nested record: `{"task.vocab": 81}`."""
+        fields = {name: getattr(self, name) for name in type(self).model_fields}
+        for path, value in changes.items():
+            head, _, rest = path.partition(".")
+            if head not in fields:
+                raise unknown(f"field of {type(self).__name__}", head, fields)
+            if rest and not isinstance(fields[head], Record):
+                raise SpecError(f"{type(self).__name__}.{head} has no fields of its own, so {path!r} cannot be set")
+            fields[head] = fields[head].replace(**{rest: value}) if rest else value
+        return type(self)(**fields)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Record) and self.json_text() == other.json_text()
+
+    def __hash__(self) -> int:
+        return hash(self.json_text())
+
+
+class Spec(Record):
+    """A record that can be simulated: `_run` computes its result. Raise `version` when its numbers change."""
+
+    version: ClassVar[int] = 1
+
+    @property
+    def key(self) -> str:
+        """The content key: the same in every process and Python version."""
+        content = [self.version, self.json_text(), sorted(set(_fingerprints(self)))]
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:KEY_LENGTH]
+
+    def _run(self, device: str) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} has no engine")
+
+
+def from_plain(value: Any) -> Spec:
+    """The spec that `plain` describes. Anything malformed raises SpecError."""
+    if not isinstance(value, dict) or "kind" not in value:
+        raise SpecError(f"a spec is a JSON object with a 'kind', got {type(value).__name__}")
+    fields = dict(value)
+    found = _class_of(fields.pop("kind"))
+    if not issubclass(found, Spec):
+        raise SpecError(f"kind {found.kind!r} is a part of a spec, not a spec")
+    return found(**fields)
+
+
+def from_json(text: str) -> Spec:
+    """The spec that a JSON text describes."""
+    try:
+        value = json.loads(text, parse_constant=_refuse_constant)
+    except json.JSONDecodeError as error:
+        raise SpecError(f"not a JSON document: {error}") from None
+    return from_plain(value)
+
+
+def _refuse_constant(name: str) -> None:
+    raise SpecError(f"a spec holds finite numbers only, got {name}")
+
+
+def _class_of(kind: Any) -> type[Record]:
+    """The class a kind names; its laboratory, or the plugin that defines it, is imported if need be."""
+    home = str(kind).split(".")[0]
+    if kind not in Record.kinds and home in HOMES:
+        importlib.import_module(f"softmaxlab.{home}")
+    if kind not in Record.kinds:
+        plugins.load_remembered()
+    if not isinstance(kind, str) or kind not in Record.kinds:
+        raise unknown("kind", kind, (known for known in Record.kinds if _is_leaf(known)))
+    return Record.kinds[kind]
+
+
+# The only packages a kind in a file may cause to be imported.
+HOMES = ("attention", "polarization", "specialization", "training", "probing", "papers")
+
+
+def _is_leaf(kind: str) -> bool:
+    return not Record.kinds[kind].__subclasses__()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Record):
+        return value.plain()
+    if isinstance(value, np.ndarray):
+        return encode(value)
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _strict_plain(value: Any) -> Any:
+    """JSON lists as tuples and NumPy scalars as Python's, so that strict validation sees one type per thing."""
+    if isinstance(value, (list, tuple)):
+        return tuple(_strict_plain(item) for item in value)
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _fingerprints(record: Record) -> Iterator[str]:
+    for name, field in type(record).model_fields.items():
+        value = getattr(record, name)
+        if isinstance(value, Record):
+            yield from _fingerprints(value)
+        for registry in _registries(field.annotation, field.metadata):
+            for item in value if isinstance(value, tuple) else (value,):
+                if isinstance(item, str) and (found := registry.fingerprint(item)):
+                    yield found
+
+
+def _registries(annotation: Any, notes: Iterable[Any]) -> Iterator[Registry]:
+    """The registries that a field's names come from, also inside `tuple[Name, ...]` and `Name | None`."""
+    yield from (note.registry for note in notes if isinstance(note, Named))
+    for inner in get_args(annotation):
+        yield from _registries(inner, getattr(inner, "__metadata__", ()))

@@ -1,0 +1,74 @@
+"""A folder of results, one sub-folder each, named by content key.
+
+Writers never touch a visible entry, so any number of processes may share a store, and a killed one leaves it whole.
+"""
+
+import logging
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from softmaxlab.core.files import read_result, remove_abandoned, set_aside, write_result
+from softmaxlab.core.result import Result
+from softmaxlab.core.spec import KEY_LENGTH, Spec
+from softmaxlab.errors import StoreError
+
+log = logging.getLogger(__name__)
+KEY = re.compile(rf"[0-9a-f]{{{KEY_LENGTH}}}")
+
+
+class Store:
+    """`store.put(result)`, `store.get(spec)`; nothing is created before the first put."""
+
+    def __init__(self, root: str | Path = "runs"):
+        self.root = Path(root)
+        if self.root.exists() and not self.root.is_dir():
+            raise StoreError(f"the store {self.root} is a file, expected a folder")
+        remove_abandoned(self.root)
+
+    def folder(self, key: str) -> Path:
+        if not KEY.fullmatch(key):
+            raise StoreError(f"{key!r} is not a content key ({KEY_LENGTH} hex digits)")
+        return self.root / key
+
+    def keys(self) -> tuple[str, ...]:
+        """The keys of all entries, damaged ones included."""
+        return tuple(sorted(p.name for p in self.root.glob("*") if KEY.fullmatch(p.name)))
+
+    def load(self, key: str) -> Result:
+        """One entry by key; a damaged one, or one filed under a wrong key, raises StoreError."""
+        result = read_result(self.folder(key))
+        if result.spec is None or result.spec.key != key:
+            raise StoreError(f"{self.folder(key)} holds another spec than its name says")
+        return result
+
+    def get(self, spec: Spec) -> Result | None:
+        """The result of a spec, or None if it is absent or damaged (damage is logged, so it is computed anew)."""
+        if not self.folder(spec.key).exists():
+            return None
+        try:
+            return self.load(spec.key)
+        except StoreError as error:
+            log.warning("%s; it will be computed again", error)
+            return None
+
+    def put(self, result: Result) -> Path:
+        """File a result under its spec's key. A whole entry that is there already stays; a damaged one is replaced."""
+        if result.spec is None:
+            raise StoreError("only a result with a spec can be stored")
+        folder = self.folder(result.spec.key)
+        if folder.exists() and self.get(result.spec) is None:
+            set_aside(folder)
+        return write_result(result, folder)
+
+    def __contains__(self, spec: Spec) -> bool:
+        return self.get(spec) is not None
+
+    def __iter__(self) -> Iterator[Result]:
+        return (self.load(key) for key in self.keys())
+
+    def __len__(self) -> int:
+        return len(self.keys())
+
+    def __repr__(self) -> str:
+        return f"<Store {str(self.root)!r}, {len(self)} results>"

@@ -1,0 +1,24 @@
+"""Everything softmaxlab raises on purpose, and the near-miss sentence shared by all unknown names."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class SoftmaxlabError(Exception):
+    """Base of all errors raised on purpose: one line, meant for the user."""
+
+
+class SpecError(SoftmaxlabError, ValueError):
+    """A value the user gave is not acceptable; the message names the field, the value and what was expected."""
+
+
+class StoreError(SoftmaxlabError):
+    """A stored result cannot be trusted or written."""
+
+
+def unknown(kind: str, name: object, known: Iterable[str]) -> SpecError:
+    """The error for a name that is not in a list of known ones, with the nearest miss if there is one."""
+    known = sorted(known)
+    near = get_close_matches(str(name), known, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}" if known else "none is known"
+    return SpecError(f"unknown {kind} {str(name)!r}, {hint}")
