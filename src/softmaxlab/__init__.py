@@ -11,6 +11,7 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "attention": "softmaxlab.attention",
     "measure": "softmaxlab.measure",
+    "polarization": "softmaxlab.polarization",
     "simulate": "softmaxlab.core.simulate",
     "Spec": "softmaxlab.core.spec",
     "Result": "softmaxlab.core.result",

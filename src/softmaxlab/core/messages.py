@@ -30,12 +30,12 @@ def _sentence(error: Any, model: type[BaseModel]) -> str:
         expected = " must be " + error["msg"].removeprefix("Input should be ").replace("a valid ", "a ", 1)
     else:
         expected = f": {error['msg']}"
-    return f"{owner}{expected}" + (_given(error["input"]) if path and repr(error["input"]) not in expected else "")
+    return f"{owner}{expected}{_given(error['input'], expected) if path else ''}"
 
 
-def _given(value: Any) -> str:
-    """', got …', cut short; nothing for a whole record."""
-    if isinstance(value, (dict, BaseModel)):
+def _given(value: Any, expected: str) -> str:
+    """', got …', cut short; nothing for a whole record, or for a name that the sentence quotes already."""
+    if isinstance(value, (dict, BaseModel)) or (isinstance(value, str) and repr(value) in expected):
         return ""
     if isinstance(value, np.ndarray) or hasattr(value, "shape"):
         return f", got an array of shape {tuple(value.shape)}"

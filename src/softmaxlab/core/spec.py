@@ -40,8 +40,9 @@ class Record(BaseModel):
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
         parts = cls.__module__.split(".")
-        home = parts[1] if parts[0] == "softmaxlab" and len(parts) > 1 else cls.__module__
-        cls.kind = f"{home}.{cls.__name__}"
+        # ours are named by their laboratory, softmaxlab.polarization.flow.Flow → polarization.Flow
+        home = parts[1:-1] if parts[0] == "softmaxlab" else parts
+        cls.kind = ".".join([*home, cls.__name__])
         Record.kinds[cls.kind] = cls
 
     def __init__(self, *values: Any, **fields: Any):
@@ -138,18 +139,24 @@ def _refuse_constant(name: str) -> None:
 
 def _class_of(kind: Any) -> type[Record]:
     """The class a kind names; its laboratory, or the plugin that defines it, is imported if need be."""
-    home = str(kind).split(".")[0]
+    if not isinstance(kind, str):
+        raise SpecError(f"a kind is a name, got {kind!r}")
+    home = kind.split(".")[0]
     if kind not in Record.kinds and home in HOMES:
-        importlib.import_module(f"softmaxlab.{home}")
+        importlib.import_module(HOMES[home])
     if kind not in Record.kinds:
         plugins.load_remembered()
-    if not isinstance(kind, str) or kind not in Record.kinds:
+    if kind not in Record.kinds:
         raise unknown("kind", kind, (known for known in Record.kinds if _is_leaf(known)))
     return Record.kinds[kind]
 
 
-# The only packages a kind in a file may cause to be imported.
-HOMES = ("attention", "polarization", "specialization", "training", "probing", "papers")
+# The only modules that a kind read from a file may cause to be imported.
+HOMES = {
+    "attention": "softmaxlab.attention",
+    "polarization": "softmaxlab.polarization",
+    "papers": "softmaxlab.papers.catalogue",
+}
 
 
 def _is_leaf(kind: str) -> bool:

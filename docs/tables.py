@@ -1,0 +1,35 @@
+"""Tables of the docs that are made from the registries, so that they are never out of date."""
+
+from softmaxlab.attention import MAPS, names
+from softmaxlab.papers.catalogue import CLAIMS, FIGURES
+
+
+def maps_table() -> str:
+    head = "| map | non-negative | row-stochastic | shift-invariant | joint | learns |\n|---|---|---|---|---|---|\n"
+    facts = ("non_negative", "row_stochastic", "shift_invariant", "joint")
+    rows = [
+        f"| `{name}` | "
+        + " | ".join("yes" if getattr(MAPS[name], fact) else "" for fact in facts)
+        + f" | {', '.join(MAPS[name].parameters)} |"
+        for name in names()
+    ]
+    return head + "\n".join(rows) + "\n"
+
+
+def figures_table() -> str:
+    head = "| id | where | title | quick | paper |\n|---|---|---|---|---|\n"
+    rows = [f"| `{f.id}` | {f.source}, {f.place} | {f.title} | {f.cost['quick']} | {f.cost['paper']} |" for f in FIGURES.values()]
+    return head + "\n".join(rows) + "\n"
+
+
+def claims_table() -> str:
+    head = "| id | where | statement | verdict |\n|---|---|---|---|\n"
+    rows = [f"| `{c.id}` | {c.source}, {c.place} | {c.statement} | {c.expected} |" for c in CLAIMS.values()]
+    return head + "\n".join(rows) + "\n"
+
+
+TABLES = {"maps": maps_table, "figures": figures_table, "claims": claims_table}
+
+if __name__ == "__main__":
+    for table in TABLES.values():
+        print(table())

@@ -1,0 +1,58 @@
+"""The `softmaxlab` program. Exit codes: 0 done, 1 a claim or run failed, 2 bad input, 130 interrupted."""
+
+import logging
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from softmaxlab import __version__
+from softmaxlab.cli import check, cite, list, reproduce, run
+from softmaxlab.cli.options import Plugin
+from softmaxlab.errors import SoftmaxlabError
+
+INTERRUPTED = 130  # typer's exit code for Ctrl-C
+
+app = typer.Typer(
+    name="softmaxlab",
+    help="A laboratory for how softmax attention learns.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+app.command("list", epilog=list.EXAMPLES)(list.command)
+app.command("run", epilog=run.EXAMPLES)(run.command)
+app.command("check", epilog=check.EXAMPLES)(check.command)
+app.command("reproduce", epilog=reproduce.EXAMPLES)(reproduce.command)
+app.command("cite", epilog=cite.EXAMPLES)(cite.command)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"softmaxlab {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+    plugin: Plugin = None,
+) -> None:
+    pass
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the program; every expected failure is one line on stderr."""
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    try:
+        app(arguments)
+    except SoftmaxlabError as error:
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(2)
+    except SystemExit as stop:
+        if stop.code == INTERRUPTED:
+            typer.echo("interrupted; finished results are kept", err=True)
+        raise

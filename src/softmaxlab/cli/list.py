@@ -1,0 +1,68 @@
+"""softmaxlab list: what can be run, checked and named."""
+
+from typing import Annotated, Any
+
+import typer
+
+from softmaxlab.cli.options import Json, Plugin, print_json
+from softmaxlab.errors import unknown
+
+EXAMPLES = "Examples:  softmaxlab list  ·  softmaxlab list claims  ·  softmaxlab list maps --plugin mymodule --json"
+
+
+def command(
+    what: Annotated[str, typer.Argument(help="figures, claims or maps")] = "figures",
+    json: Json = False,
+    plugin: Plugin = None,
+) -> None:
+    """What can be run: figures with their cost, claims, or attention maps with their facts."""
+    listings = {"figures": _figures, "claims": _claims, "maps": _maps}
+    if what not in listings:
+        raise unknown("listing", what, listings)
+    rows = listings[what]()
+    print_json(rows) if json else _print_table(what, rows)
+
+
+def _figures() -> list[dict[str, Any]]:
+    from softmaxlab.papers.catalogue import FIGURES
+
+    return [
+        {"id": f.id, "paper": f.source, "title": f.title, "cost": {preset: f.cost[preset] for preset in f.presets}}
+        for f in FIGURES.values()
+    ]
+
+
+def _claims() -> list[dict[str, Any]]:
+    from softmaxlab.papers.catalogue import CLAIMS
+
+    return [{"id": c.id, "paper": c.source, "place": c.place, "statement": c.statement} for c in CLAIMS.values()]
+
+
+def _maps() -> list[dict[str, Any]]:
+    from softmaxlab.attention import MAPS, names
+
+    facts = ("non_negative", "row_stochastic", "shift_invariant", "joint")
+    return [
+        {"name": name} | {fact: getattr(MAPS[name], fact) for fact in facts} | {"learns": list(MAPS[name].parameters)}
+        for name in names()
+    ]
+
+
+def _print_table(title: str, rows: list[dict[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left")
+    for column in rows[0]:
+        table.add_column(column.replace("_", " "), no_wrap=column in ("id", "name"))
+    for row in rows:
+        table.add_row(*map(_cell, row.values()))
+    Console().print(table)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "·"
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {item}" for name, item in value.items())
+    return str(value) if isinstance(value, str) else ", ".join(value)

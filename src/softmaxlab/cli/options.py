@@ -1,0 +1,42 @@
+"""Options shared by commands."""
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from softmaxlab.core import plugins
+from softmaxlab.errors import SpecError
+
+
+def _load(modules: list[str] | None) -> list[str] | None:
+    for module in modules or ():
+        plugins.load(module)
+    return modules
+
+
+Plugin = Annotated[
+    list[str] | None,
+    typer.Option("--plugin", metavar="MODULE", callback=_load, help="Import your own module first; may be repeated."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else there.")]
+Preset = Annotated[str, typer.Option("--preset", help="How much to compute: quick or paper.")]
+Out = Annotated[str, typer.Option("--out", help="Folder for results and pictures.")]
+
+
+def print_json(document: Any) -> None:
+    typer.echo(json.dumps(document, indent=1, ensure_ascii=False))
+
+
+def parse_settings(pairs: list[str] | None) -> dict[str, Any]:
+    """`--set name=value` pairs; a value is read as JSON, and as plain text if it is not JSON."""
+    settings = {}
+    for pair in pairs or ():
+        name, equals, text = pair.partition("=")
+        if not (name and equals):
+            raise SpecError(f"--set takes name=value, got {pair!r}")
+        try:
+            settings[name] = json.loads(text)
+        except json.JSONDecodeError:
+            settings[name] = text
+    return settings

@@ -1,0 +1,1 @@
+"""Artefacts about the attention maps themselves."""

@@ -1,0 +1,31 @@
+"""What can be run and checked. A new figure or set of claims is one file and one line here."""
+
+from collections.abc import Iterable
+
+from softmaxlab.errors import unknown
+from softmaxlab.papers.attention import claims as attention_claims
+from softmaxlab.papers.attention import maps
+from softmaxlab.papers.claim import Claim
+from softmaxlab.papers.figure import FigureSpec
+
+FIGURES: dict[str, type[FigureSpec]] = {figure.id: figure for figure in (maps.Maps,)}
+CLAIMS: dict[str, Claim] = {claim.id: claim for claim in (*attention_claims.CLAIMS,)}
+
+
+def figure(id: str) -> type[FigureSpec]:
+    if id not in FIGURES:
+        raise unknown("figure", id, FIGURES)
+    return FIGURES[id]
+
+
+def claims(ids: Iterable[str] = ()) -> list[Claim]:
+    """The claims named by id or by a part of it up to a slash ("polarization"); all if none is named."""
+    wanted = list(ids)
+    for id in wanted:
+        if not any(_under(claim, id) for claim in CLAIMS):
+            raise unknown("claim", id, [*CLAIMS, *{claim.split("/")[0] for claim in CLAIMS}])
+    return [claim for name, claim in CLAIMS.items() if not wanted or any(_under(name, id) for id in wanted)]
+
+
+def _under(claim: str, id: str) -> bool:
+    return claim == id or claim.startswith(f"{id}/")

@@ -1,0 +1,32 @@
+"""Citations by key: every figure, claim and map names its source in references.bib."""
+
+import re
+from importlib.resources import files
+
+from softmaxlab.errors import unknown
+
+
+def bibliography() -> dict[str, str]:
+    """BibTeX key → entry."""
+    text = files("softmaxlab").joinpath("references.bib").read_text(encoding="utf-8")
+    entries = re.split(r"\n(?=@)", text.strip())
+    return {re.match(r"@\w+\{([^,]+),", entry)[1]: entry.strip() for entry in entries}  # type: ignore[index]
+
+
+def sources() -> dict[str, str]:
+    """Everything that can be cited by name → its BibTeX key."""
+    from softmaxlab.attention import MAPS
+    from softmaxlab.papers.catalogue import CLAIMS, FIGURES
+
+    named = {id: figure.source for id, figure in FIGURES.items()}
+    named |= {id: claim.source for id, claim in CLAIMS.items()}
+    named |= {name: MAPS[name].source for name in MAPS if MAPS[name].source}
+    return named | {key: key for key in bibliography()}
+
+
+def citation(what: str) -> str:
+    """The BibTeX entry behind a figure, claim, map or key."""
+    known = sources()
+    if what not in known:
+        raise unknown("figure, claim, map or key", what, known)
+    return bibliography()[known[what]]

@@ -1,0 +1,32 @@
+"""A figure is a spec whose result can be drawn: its settings are fields, its presets are changes of them."""
+
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from softmaxlab.core.result import Result
+from softmaxlab.core.spec import Spec
+from softmaxlab.errors import unknown
+
+if TYPE_CHECKING:
+    import matplotlib.figure
+
+
+class FigureSpec(Spec):
+    """Base of all figures. A leaf gives its facts as class attributes, `_run` for the data and `draw` for the picture."""
+
+    id: ClassVar[str]  # "polarization/fig02"
+    title: ClassVar[str]
+    source: ClassVar[str]  # key in references.bib, or "softmaxlab" for our own
+    place: ClassVar[str]  # "Figure 2"
+    reports: ClassVar[str]  # what the paper, or we, say it shows
+    presets: ClassVar[dict[str, dict[str, Any]]]  # what "quick" and "paper" change
+    cost: ClassVar[dict[str, str]]  # time on two cores per preset, "2 s"
+
+    @classmethod
+    def preset(cls, name: str) -> Self:
+        if name not in cls.presets:
+            raise unknown("preset", name, cls.presets)
+        return cls(**cls.presets[name])
+
+    @staticmethod
+    def draw(result: Result) -> "matplotlib.figure.Figure":
+        raise NotImplementedError

@@ -1,0 +1,24 @@
+"""sl.plot: the natural picture of any result."""
+
+from typing import TYPE_CHECKING
+
+from softmaxlab.core.result import Result
+from softmaxlab.errors import SpecError
+from softmaxlab.papers.attention.maps import draw_patterns
+from softmaxlab.papers.figure import FigureSpec
+
+if TYPE_CHECKING:
+    import matplotlib.figure
+
+# kind of spec → how its result is drawn; figures draw themselves
+DRAWN_BY = {"attention.Compare": draw_patterns}
+
+
+def plot(result: Result) -> "matplotlib.figure.Figure":
+    """A picture of a result: a figure's own, or the default one for its kind of spec."""
+    if isinstance(result.spec, FigureSpec):
+        return result.spec.draw(result)
+    kind = result.spec.kind if result.spec else "no spec"
+    if kind not in DRAWN_BY:
+        raise SpecError(f"no picture is known for results of {kind}; known: {', '.join(DRAWN_BY)}")
+    return DRAWN_BY[kind](result)

@@ -1,0 +1,1 @@
+"""The report: static pages with every figure and verdict."""

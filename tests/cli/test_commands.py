@@ -1,0 +1,175 @@
+"""The command line from outside: output, exit codes, and nothing written when the input is bad."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from softmaxlab import Store, __version__
+from softmaxlab.attention import Compare
+from softmaxlab.cli import main
+from tests.core.random_specs import broken_setting
+
+MALFORMED = 500
+
+
+def call(capsys, *arguments: str) -> tuple[int, str, str]:
+    """Run the program in this process: exit code, stdout, stderr."""
+    with pytest.raises(SystemExit) as stop:
+        main(arguments)
+    out, err = capsys.readouterr()
+    return int(stop.value.code or 0), out, err
+
+
+def test_version_and_help(capsys):
+    assert call(capsys, "--version") == (0, f"softmaxlab {__version__}\n", "")
+    for command in ("list", "run", "check", "reproduce", "cite"):
+        code, out, _ = call(capsys, command, "--help")
+        assert code == 0
+        assert "Examples" in out
+
+
+@pytest.mark.parametrize(("what", "column"), [("figures", "id"), ("claims", "id"), ("maps", "name")])
+def test_list_as_json_and_table(capsys, what, column):
+    code, out, _ = call(capsys, "list", what, "--json")
+    rows = json.loads(out)
+    assert code == 0
+    assert rows
+    _, table, _ = call(capsys, "list", what)
+    assert all(row[column] in table for row in rows)
+
+
+def test_run_writes_data_and_picture_once(capsys, tmp_path):
+    arguments = ("run", "attention/maps", "--set", "tokens=4", "--set", 'maps=["softmax"]', "--json")
+    code, out, err = call(capsys, *arguments)
+    report = json.loads(out)
+    assert (code, err) == (0, "")
+    stored = Store("runs").load(Path(report["data"]).name)
+    assert stored["weights"].shape == (1, 1, 4, 4)
+    assert (tmp_path / report["picture"]).read_bytes().startswith(b"\x89PNG")
+    again = json.loads(call(capsys, *arguments)[1])
+    assert again["provenance"] == report["provenance"]
+
+
+def test_run_a_spec_from_a_file(capsys, tmp_path):
+    spec = Compare(np.zeros((1, 2, 2)), maps=("softmax",))
+    Path("spec.json").write_text(spec.json_text())
+    code, out, _ = call(capsys, "run", "spec.json", "--set", "causal=true", "--out", "elsewhere")
+    assert code == 0
+    assert "done: finished" in out
+    assert Store("elsewhere").get(spec.replace(causal=True))["weights"].tolist() == [[[[1, 0], [0.5, 0.5]]]]
+
+
+def test_check_prints_the_verdicts(capsys):
+    code, out, _ = call(capsys, "check", "attention", "--json")
+    rows = json.loads(out)
+    assert code == 0
+    assert all(row["ok"] and row["control_failed"] for row in rows)
+    _, table, _ = call(capsys, "check", "attention/bayes-mean")
+    assert "holds" in table
+    assert "fails, as it must" in table
+
+
+def test_check_exits_1_when_a_verdict_is_not_the_stored_one(capsys, monkeypatch):
+    import dataclasses
+
+    from softmaxlab.papers import catalogue
+    from softmaxlab.papers.claim import Verdict
+
+    wrong = dataclasses.replace(catalogue.CLAIMS["attention/bayes-mean"], expected=Verdict.FAILS)
+    monkeypatch.setattr(catalogue, "CLAIMS", {wrong.id: wrong})
+    code, out, _ = call(capsys, "check")
+    assert code == 1
+    assert "stored: fails as stated" in out
+
+
+def test_cite(capsys):
+    assert "varre2026polarization" in call(capsys, "cite", "square_norm")[1]
+    assert "@software{softmaxlab" in call(capsys, "cite")[1]
+
+
+def test_malformed_settings_are_one_line_and_write_nothing(capsys, tmp_path):
+    rng = np.random.default_rng(1)
+    for _ in range(MALFORMED):
+        setting, named = broken_setting(rng)
+        code, out, err = call(capsys, "run", "attention/maps", "--set", setting)
+        assert (code, out) == (2, ""), setting
+        assert err.startswith("error: "), setting
+        assert err.count("\n") == 1, setting
+        assert named.strip() in err, (setting, err)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "attention/map"], "unknown figure 'attention/map', did you mean 'attention/maps'?"),
+        (["run", "attention/maps", "--preset", "quik"], "unknown preset 'quik', did you mean 'quick'?"),
+        (["run", "attention/maps", "--format", "gif"], "unknown format 'gif'"),
+        (["run", "attention/maps", "--style", "iclm"], "unknown style 'iclm', did you mean 'icml'?"),
+        (["run", "missing.json"], "cannot read the spec 'missing.json'"),
+        (["run", "attention/maps", "--plugin", "no_such_module"], "plugin 'no_such_module' cannot be imported"),
+        (["check", "atention"], "unknown claim 'atention', did you mean 'attention'?"),
+        (["cite", "sparsmax"], "did you mean 'sparsemax'?"),
+        (["list", "mapps"], "unknown listing 'mapps', did you mean 'maps'?"),
+        (["reproduce", "--preset", "papr"], "unknown preset 'papr', did you mean 'paper'?"),
+        (["lst"], "No such command 'lst'"),
+        (["run"], "Missing argument"),
+    ],
+)
+def test_bad_input_exits_2_and_writes_nothing(capsys, tmp_path, arguments, message):
+    code, out, err = call(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert message in " ".join(err.split())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_reproduce_writes_the_report_and_resumes(capsys, monkeypatch):
+    from softmaxlab.papers import catalogue
+    from softmaxlab.report import reproduce
+
+    ours = {"attention/maps": catalogue.FIGURES["attention/maps"]}
+    monkeypatch.setattr(reproduce, "FIGURES", ours)
+    monkeypatch.setattr(reproduce, "CLAIMS", {"attention/bayes-mean": catalogue.CLAIMS["attention/bayes-mean"]})
+    code, out, _ = call(capsys, "reproduce")
+    assert code == 0
+    assert "1 figures, 1 of 1 claims as stored" in out
+    index = Path("report/index.html").read_text()
+    assert 'href="attention/maps.html"' in index
+    assert "Bayes-softmax" in index
+    assert 'src="maps.svg"' in Path("report/attention/maps.html").read_text()
+    assert Path("report/attention/maps.svg").exists()
+    before = Path("runs").stat().st_mtime_ns
+    assert call(capsys, "reproduce")[0] == 0
+    assert Path("runs").stat().st_mtime_ns == before
+
+
+SLOW_PLUGIN = """
+import time
+import softmaxlab as sl
+
+@sl.attention.register
+def slow(scores):
+    print("started", flush=True)
+    time.sleep(60)
+    return scores
+"""
+
+
+def test_ctrl_c_leaves_a_clean_store(tmp_path):
+    (tmp_path / "slowmap.py").write_text(SLOW_PLUGIN)
+    program = [sys.executable, "-c", "from softmaxlab.cli import main; main()"]
+    arguments = ["run", "attention/maps", "--plugin", "slowmap", "--set", 'maps=["slow"]']
+    running = subprocess.Popen([*program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert running.stdout.readline() == "started\n"
+    time.sleep(0.1)
+    running.send_signal(signal.SIGINT)
+    _, err = running.communicate(timeout=30)
+    assert running.returncode == 130
+    assert err == "interrupted; finished results are kept\n"
+    assert not (tmp_path / "runs").exists()

@@ -1,0 +1,142 @@
+"""A user's own map: through `--plugin`, in new processes, in the content key, under the laws and in the docs."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).parents[2]
+CUBIC = """
+import softmaxlab as sl
+
+@sl.attention.register
+def cubic(scores):
+    return scores ** 3
+"""
+FALSE_CLAIM = """
+import softmaxlab as sl
+
+@sl.attention.register(non_negative=True)
+def cubic(scores):
+    return scores ** 3
+"""
+CUBIC_FILE = '''
+"""Cubic attention: w = χ³."""
+
+from softmaxlab.attention.map import Map
+
+MAPS = (Map("cubic", lambda scores: scores**3),)
+'''
+
+
+def program(*arguments: str, **environment: str) -> subprocess.CompletedProcess:
+    code = "from softmaxlab.cli import main; main()"
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, env=os.environ | environment
+    )
+
+
+def laws(*options: str, **environment: str) -> subprocess.CompletedProcess:
+    """The laws of the map `cubic` alone."""
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "tests/laws/test_maps.py", "-k", "cubic", "-n", "0", "-p", "no:cacheprovider"],
+        capture_output=True, text=True, cwd=PROJECT, env=os.environ | environment,
+    )  # fmt: skip
+
+
+def key_of(*arguments: str) -> str:
+    done = program("run", "attention/maps", "--set", 'maps=["cubic", "softmax"]', "--json", *arguments)
+    assert done.returncode == 0, done.stderr
+    return Path(json.loads(done.stdout)["data"]).name
+
+
+def test_a_plugin_map_runs_and_its_source_enters_the_key(tmp_path):
+    source = tmp_path / "mymaps.py"
+    source.write_text(CUBIC)
+    first = key_of("--plugin", "mymaps")
+    assert key_of("--plugin", "mymaps") == first
+    source.write_text(CUBIC.replace("** 3", "** 5"))
+    assert key_of("--plugin", "mymaps") != first
+    listed = json.loads(program("--plugin", "mymaps", "list", "maps", "--json").stdout)
+    assert "cubic" in {row["name"] for row in listed}
+    assert program("run", "attention/maps", "--set", 'maps=["cubic"]').returncode == 2
+
+
+def test_built_in_maps_keep_their_key_beside_a_plugin(tmp_path):
+    (tmp_path / "mymaps.py").write_text(CUBIC)
+    code = "import softmaxlab as sl; print(sl.attention.Compare([[[1.0]]], maps=('softmax',)).key)"
+    keys = {
+        subprocess.run([sys.executable, "-c", start + code], capture_output=True, text=True, check=True).stdout
+        for start in ("", "import mymaps; ")
+    }
+    assert len(keys) == 1
+
+
+def test_a_spawned_worker_finds_the_map(tmp_path):
+    (tmp_path / "mymaps.py").write_text(CUBIC)
+    (tmp_path / "script.py").write_text(
+        "import multiprocessing, mymaps\n"
+        "import softmaxlab as sl\n"
+        "def work(text):\n"
+        "    return sl.simulate(sl.from_json(text))['weights'].item()\n"
+        "if __name__ == '__main__':\n"
+        "    with multiprocessing.get_context('spawn').Pool(1) as pool:\n"
+        "        print(pool.map(work, [sl.attention.Compare([[[2.0]]], maps=('cubic',)).json_text()]))\n"
+    )
+    done = subprocess.run([sys.executable, "script.py"], capture_output=True, text=True)
+    assert done.stdout == "[8.0]\n", done.stderr
+
+
+def test_the_laws_pick_up_a_plugin_map_and_refute_a_false_fact(tmp_path):
+    (tmp_path / "mymaps.py").write_text(CUBIC)
+    here = {"SOFTMAXLAB_PLUGINS": "mymaps", "PYTHONPATH": str(tmp_path)}
+    done = laws(**here)
+    assert done.returncode == 0, done.stdout
+    assert "cubic" in program("list", "maps", **here).stdout
+    (tmp_path / "mymaps.py").write_text(FALSE_CLAIM)
+    done = laws(**here)
+    assert done.returncode == 1
+    assert "test_declared_sign_and_row_sums_hold[cubic]" in done.stdout
+
+
+@pytest.fixture
+def copy_with_cubic(tmp_path):
+    """A copy of the package with one new file and one new line in the registry."""
+    package = tmp_path / "src" / "softmaxlab"
+    shutil.copytree(PROJECT / "src" / "softmaxlab", package, ignore=shutil.ignore_patterns("__pycache__"))
+    (package / "attention" / "cubic.py").write_text(CUBIC_FILE)
+    catalogue = package / "attention" / "catalogue.py"
+    text = catalogue.read_text()
+    assert "    uniform.MAPS,\n" in text
+    text = text.replace("    uniform.MAPS,\n", "    uniform.MAPS,\n    cubic.MAPS,\n")
+    catalogue.write_text(text.replace("    bayes_softmax,\n", "    bayes_softmax,\n    cubic,\n"))
+    return {"PYTHONPATH": str(tmp_path / "src")}
+
+
+def test_one_file_and_one_line_make_a_map(copy_with_cubic):
+    done = laws(**copy_with_cubic)
+    assert done.returncode == 0, done.stdout
+    assert " passed" in done.stdout
+    listed = json.loads(program("list", "maps", "--json", **copy_with_cubic).stdout)
+    assert "cubic" in {row["name"] for row in listed}
+    table = subprocess.run(
+        [sys.executable, "docs/tables.py"], capture_output=True, text=True, cwd=PROJECT, env=os.environ | copy_with_cubic
+    )
+    assert "`cubic`" in table.stdout, table.stderr
+
+
+def test_a_map_without_readable_source_works_but_cannot_be_stored():
+    code = (
+        "import softmaxlab as sl\n"
+        "sl.attention.register(lambda scores: scores + 1, name='plus')\n"
+        "spec = sl.attention.Compare([[[1.0]]], maps=('plus',))\n"
+        "print(sl.simulate(spec)['weights'].item())\n"
+        "try: spec.key\n"
+        "except sl.SpecError as error: print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.startswith("2.0\nmap 'plus' was registered where its source cannot be read"), done.stderr

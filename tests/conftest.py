@@ -1,0 +1,21 @@
+"""Strict everywhere: warnings are errors (pyproject), one thread per worker, reproducible property tests."""
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import pytest
+import torch
+from hypothesis import settings
+
+torch.set_num_threads(1)
+# derandomize: the same examples on every machine; no deadline: a shared runner may stall
+settings.register_profile("softmaxlab", derandomize=True, deadline=None, max_examples=60)
+settings.load_profile("softmaxlab")
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path, monkeypatch):
+    """Tests run in a folder of their own, so nothing they write can land in the repository."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SOFTMAXLAB_PLUGINS", os.environ.get("SOFTMAXLAB_PLUGINS", ""))

@@ -1,0 +1,92 @@
+import logging
+import os
+
+import numpy as np
+import pytest
+
+from softmaxlab import Store, StoreError, simulate
+from softmaxlab.attention import Compare
+from tests.core.kill_writers import kill_round
+
+
+def spec(seed=0):
+    return Compare(np.random.default_rng(seed).standard_normal((1, 2, 3)), maps=("softmax",))
+
+
+def test_simulate_with_a_store_computes_once(tmp_path, monkeypatch):
+    store = Store(tmp_path / "runs")
+    first = simulate(spec(), store=store)
+    monkeypatch.setattr(Compare, "_run", lambda self, device: pytest.fail("computed again"))
+    again = simulate(spec(), store=store)
+    np.testing.assert_array_equal(again["weights"], first["weights"])
+    assert store.keys() == (spec().key,)
+    assert spec() in store
+    assert spec(1) not in store
+
+
+def test_nothing_is_written_without_a_put(tmp_path):
+    assert Store(tmp_path / "runs").get(spec()) is None
+    simulate(spec())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_damaged_entry_is_reported_and_computed_again(tmp_path, caplog):
+    store = Store(tmp_path)
+    good = simulate(spec(), store=store)
+    data = store.folder(spec().key) / "result.nc"
+    data.write_bytes(data.read_bytes()[:-10])
+    with caplog.at_level(logging.WARNING):
+        again = simulate(spec(), store=store)
+    assert "does not match its checksum; it will be computed again" in caplog.text
+    np.testing.assert_array_equal(again["weights"], good["weights"])
+    np.testing.assert_array_equal(store.load(spec().key)["weights"], good["weights"])
+    assert [p.name for p in tmp_path.iterdir()] == [spec().key]
+
+
+def test_an_entry_under_a_wrong_name_is_not_trusted(tmp_path):
+    store = Store(tmp_path)
+    simulate(spec(0), store=store)
+    os.rename(store.folder(spec(0).key), store.folder(spec(1).key))
+    with pytest.raises(StoreError, match="another spec"):
+        store.load(spec(1).key)
+    assert store.get(spec(1)) is None
+
+
+def test_the_first_of_two_writers_stays(tmp_path):
+    store = Store(tmp_path)
+    first = simulate(spec(), store=store)
+    finished = first.provenance["finished"]
+    store.put(simulate(spec()))
+    assert store.load(spec().key).provenance["finished"] == finished
+    assert len(store) == 1
+
+
+def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("softmaxlab.core.files._write_record", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        Store(tmp_path).put(simulate(spec()))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("key", ["../x", "", "a" * 23, "Z" * 24])
+def test_a_key_cannot_leave_the_store(tmp_path, key):
+    with pytest.raises(StoreError, match="not a content key"):
+        Store(tmp_path).load(key)
+
+
+def test_a_file_is_not_a_store(tmp_path):
+    (tmp_path / "runs").write_text("")
+    with pytest.raises(StoreError, match="is a file, expected a folder"):
+        Store(tmp_path / "runs")
+
+
+def test_kill_9_in_the_middle_of_concurrent_writes(tmp_path):
+    """Two short rounds here; `python -m tests.core.kill_writers` is the long form (20 rounds of 200 writes)."""
+    for round in range(2):
+        seen = kill_round(tmp_path / f"runs{round}", writes=40, seed=round)
+        assert 0 < seen.entries
+    Store(tmp_path / "runs0")  # opening it clears what the killed writers left
+    assert not list((tmp_path / "runs0").glob(".writing-*"))

@@ -1,0 +1,62 @@
+"""Imports point downward only."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src" / "softmaxlab"
+LABORATORIES = ("polarization", "specialization", "training", "probing")
+# layer → the layers it may import from, besides itself
+MAY_IMPORT = {
+    "errors": set(),
+    "core": {"errors"},
+    "attention": {"core", "errors"},
+    "measure": {"core", "errors"},
+    **{laboratory: {"core", "errors", "attention", "measure"} for laboratory in LABORATORIES},
+    "papers": {"core", "errors", "attention", "measure", *LABORATORIES},
+    "report": {"core", "errors", "attention", "measure", *LABORATORIES, "papers"},
+    "app": {"core", "errors", "attention", "measure", *LABORATORIES, "papers", "report"},
+    "cli": {"core", "errors", "attention", "measure", *LABORATORIES, "papers", "report", "app"},
+}
+PLOTTING = {"matplotlib", "plotly", "dash"}
+FILES = sorted(p for p in SOURCE.rglob("*.py") if p != SOURCE / "__init__.py")
+
+
+def layer(path: Path) -> str:
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def imported(path: Path) -> set[str]:
+    """Every module a file imports, at the top or inside a function."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {name.name for name in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found.add(node.module or "")
+            found |= {f"{node.module}.{name.name}" for name in node.names}
+    return found
+
+
+def violations(layer: str, modules: set[str]) -> set[str]:
+    ours = {m.split(".")[1] for m in modules if m.startswith("softmaxlab.")} & MAY_IMPORT.keys()
+    upward = ours - MAY_IMPORT[layer] - {layer}
+    plots = {m.split(".")[0] for m in modules} & PLOTTING if layer in {*LABORATORIES, "core", "attention"} else set()
+    return upward | plots
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(SOURCE)))
+def test_imports_point_downward(path):
+    assert violations(layer(path), imported(path)) == set()
+
+
+def test_an_upward_import_is_noticed():
+    assert violations("core", {"softmaxlab.attention.map"}) == {"attention"}
+    assert violations("attention", {"softmaxlab.cli"}) == {"cli"}
+    assert violations("polarization", {"matplotlib.figure"}) == {"matplotlib"}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(SOURCE)))
+def test_files_stay_small(path):
+    assert path.read_text().count("\n") <= 300
