@@ -18,7 +18,10 @@ def maps_table() -> str:
 
 def figures_table() -> str:
     head = "| id | where | title | quick | paper |\n|---|---|---|---|---|\n"
-    rows = [f"| `{f.id}` | {f.source}, {f.place} | {f.title} | {f.cost['quick']} | {f.cost['paper']} |" for f in FIGURES.values()]
+    rows = [
+        f"| `{f.id}` | {f.source}, {f.place} | {f.title} | {f.cost['quick']} | {f.cost['paper']} |"
+        for f in FIGURES.values()
+    ]
     return head + "\n".join(rows) + "\n"
 
 

@@ -124,7 +124,11 @@ def test_one_file_and_one_line_make_a_map(copy_with_cubic):
     listed = json.loads(program("list", "maps", "--json", **copy_with_cubic).stdout)
     assert "cubic" in {row["name"] for row in listed}
     table = subprocess.run(
-        [sys.executable, "docs/tables.py"], capture_output=True, text=True, cwd=PROJECT, env=os.environ | copy_with_cubic
+        [sys.executable, "docs/tables.py"],
+        capture_output=True,
+        text=True,
+        cwd=PROJECT,
+        env=os.environ | copy_with_cubic,
     )
     assert "`cubic`" in table.stdout, table.stderr
 

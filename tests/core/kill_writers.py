@@ -84,11 +84,12 @@ def check(root: Path, writes: int) -> Seen:
     drafts = len(list(root.glob(".writing-*")))
     store = Store(root)
     known = {spec(i).key: i for i in range(writes)}
-    for key in store.keys():
+    entries = store.keys()
+    for key in entries:
         stored, fresh = store.load(key), simulate(spec(known[key]))
         assert stored.spec == fresh.spec
         np.testing.assert_array_equal(stored["weights"], fresh["weights"])
-    return Seen(len(store.keys()), drafts)
+    return Seen(len(entries), drafts)
 
 
 def main() -> None:

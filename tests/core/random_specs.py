@@ -17,8 +17,6 @@ def random_spec(rng: np.random.Generator):
     )
 
 
-
-
 # field → values that must be refused, for `attention/maps` on the command line (JSON or text)
 BROKEN_VALUES = {
     "tokens": ["0", "-3", "1.5", '"many"', "null", "[1]", "true", "1e9", "NaN", "257"],

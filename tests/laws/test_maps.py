@@ -18,10 +18,23 @@ CANCELLING = {"rtol": 1e-9, "atol": 1e-11}
 SHAPE = (2, 3, 4, 5)
 SCORE_MAPS = [name for name in names() if MAPS[name].features is None]
 
-PAPERS_MAPS = set(
-    "softmax softmax1 bayes_softmax sigmoid sigmoid_norm elu elu_norm elu_elu elu_elu_norm mlp mlp_norm linear "
-    "linear_norm sum relu relu_norm square square_norm abs abs_norm sparsemax entmax15 uniform".split()
-)
+PAPERS_MAPS = {
+    *("softmax", "softmax1", "bayes_softmax", "sigmoid", "sigmoid_norm", "elu", "elu_norm", "elu_elu", "elu_elu_norm"),
+    *(
+        "mlp",
+        "mlp_norm",
+        "linear",
+        "linear_norm",
+        "sum",
+        "relu",
+        "relu_norm",
+        "square",
+        "square_norm",
+        "abs",
+        "abs_norm",
+    ),
+    *("sparsemax", "entmax15", "uniform"),
+}
 
 for_every_map = pytest.mark.parametrize("name", names())
 for_score_maps = pytest.mark.parametrize("name", SCORE_MAPS)
@@ -202,8 +215,8 @@ def test_bias_is_per_head_or_refused(name):
 
 def test_every_map_of_the_papers_has_its_formula_written_twice():
     assert len(PAPERS_MAPS) == 23
-    assert PAPERS_MAPS <= reference.ROWS.keys() | reference.JOINT_ROWS.keys()
-    assert PAPERS_MAPS <= set(names())
+    assert reference.ROWS.keys() | reference.JOINT_ROWS.keys() >= PAPERS_MAPS
+    assert set(names()) >= PAPERS_MAPS
 
 
 @pytest.mark.parametrize("name", [*reference.ROWS, *reference.JOINT_ROWS])

@@ -52,9 +52,8 @@ def total(weights: Tensor, where: Tensor | None = None) -> Tensor:
 
 def check_weights(weights: Tensor) -> None:
     if weights.dim() < 3 or not weights.is_floating_point():
-        raise SpecError(
-            f"weights must be floating-point [..., head, query, key], got {weights.dtype} of shape {tuple(weights.shape)}"
-        )
+        got = f"{weights.dtype} of shape {tuple(weights.shape)}"
+        raise SpecError(f"weights must be floating-point [..., head, query, key], got {got}")
 
 
 def _distribution(weights: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class FigureSpec(Spec):
-    """Base of all figures. A leaf gives its facts as class attributes, `_run` for the data and `draw` for the picture."""
+    """Base of all figures. A leaf gives its facts as class attributes, `_run` for data and `draw` for the picture."""
 
     id: ClassVar[str]  # "polarization/fig02"
     title: ClassVar[str]
