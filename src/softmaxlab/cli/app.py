@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from softmaxlab import __version__
-from softmaxlab.cli import check, cite, list, reproduce, run
+from softmaxlab.cli import bench, check, cite, list, reproduce, run
 from softmaxlab.cli.options import Plugin
 from softmaxlab.errors import SoftmaxlabError
 
@@ -26,6 +26,7 @@ app.command("run", epilog=run.EXAMPLES)(run.command)
 app.command("check", epilog=check.EXAMPLES)(check.command)
 app.command("reproduce", epilog=reproduce.EXAMPLES)(reproduce.command)
 app.command("cite", epilog=cite.EXAMPLES)(cite.command)
+app.command("bench", epilog=bench.EXAMPLES)(bench.command)
 
 
 def _version(asked: bool) -> None:

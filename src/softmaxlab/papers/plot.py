@@ -6,12 +6,18 @@ from softmaxlab.core.result import Result
 from softmaxlab.errors import SpecError
 from softmaxlab.papers.attention.maps import draw_patterns
 from softmaxlab.papers.figure import FigureSpec
+from softmaxlab.papers.polarization import curves
 
 if TYPE_CHECKING:
     import matplotlib.figure
 
 # kind of spec → how its result is drawn; figures draw themselves
-DRAWN_BY = {"attention.Compare": draw_patterns}
+DRAWN_BY = {
+    "attention.Compare": draw_patterns,
+    "polarization.Flow": curves.draw_flow,
+    "polarization.StrengthFlow": curves.draw_strength_flow,
+    "polarization.Descent": curves.draw_descent,
+}
 
 
 def plot(result: Result) -> "matplotlib.figure.Figure":

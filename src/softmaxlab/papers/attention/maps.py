@@ -64,6 +64,6 @@ def draw_patterns(result: Result) -> "matplotlib.figure.Figure":
         ax.set_yticks([])
     for ax in axes[len(panels) :]:
         ax.set_visible(False)
-    axes[0].set_xlabel("key", fontsize=8)
-    axes[0].set_ylabel("query", fontsize=8)
+    figure.supxlabel("key", fontsize=8)
+    figure.supylabel("query", fontsize=8)
     return figure

@@ -1,0 +1,208 @@
+"""Other maps: Lemma D.4, Section 3.2 and Figure 13; and what is conserved, which is ours.
+
+σ_f(a) = f(a)/Σf(a). All problems are logistic, start as Assumption 3.1 has it, and p = 8 or less.
+"""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from softmaxlab.core.result import Result
+from softmaxlab.errors import SpecError
+from softmaxlab.papers.claim import Claim, Finding, Verdict, within
+from softmaxlab.papers.polarization.instances import Family, b_of, finished, gaps, runs
+from softmaxlab.papers.polarization.problems import classification
+from softmaxlab.polarization import Flow
+
+PAPER = "varre2026polarization"
+SHARES = ("sum", "square_norm", "relu_norm", "abs_norm", "sigmoid_norm", "elu_norm")
+P = 8
+
+
+def shares_do_not_cross(tilt: float) -> Finding:
+    """Order of u and a under each σ_f, from a(0) = 0, from a(0) = 1, and from a(0) tilted against u(0)."""
+    undefined, crossed = [], []
+    for map in SHARES:
+        fields = {**classification(P, 0), "map": map}
+        try:
+            Flow(**fields, t_end=1.0)
+        except SpecError:
+            undefined.append(map)
+        run = finished(Flow(**{**fields, "a": 1 + tilt * np.arange(P)}, t_end=1e6, points=60))
+        # a coordinate that relu or |x| has brought to 0 ties with others there
+        if not ((gaps(run["u"]) > 0).all() and (gaps(run["a"]) > -1e-9).all()):
+            crossed.append(map)
+    text = f"from equal a(0) = 1 order is kept under {len(SHARES) - len(crossed)} of {len(SHARES)} maps; "
+    text += f"at a(0) = 0 the flow is 0/0 under {', '.join(undefined)}"
+    if crossed:
+        return Finding(Verdict.FAILS, text)
+    return Finding(Verdict.CONDITION if undefined else Verdict.HOLDS, text)
+
+
+def elementwise_maps_stay_dense(maps: tuple[str, ...]) -> Finding:
+    """The largest share s_i/Σs at t = 1e12."""
+    largest = {map: max(_share(run) for run in runs(_family(map))) for map in maps}
+    shown = ", ".join(f"{share:.3f} ({map})" for map, share in largest.items())
+    return within(max(largest.values()), HALF, f"largest share at t = 1e12 with p = {P}: {shown}")
+
+
+HALF = 0.5
+
+
+def _family(map: str) -> Family:
+    return Family(map=map, sizes=(P,), b=(1.0,))
+
+
+def _share(run: Result) -> float:
+    return float(run["scores"][-1].max() / run["scores"][-1].sum())
+
+
+def figure_13_relu_is_dense(map: str) -> Finding:
+    """The share of the winner, and how many others are exactly 0."""
+    ends = [run["scores"][-1] for run in runs(_family(map))]
+    exact = sum(bool((np.sort(s)[:-1] == 0).all()) for s in ends)
+    shares = [float(s.max() / s.sum()) for s in ends]
+    text = (
+        f"{map}: largest share {max(shares):.3f}; all others exactly 0 at t = 1e12 in {exact} of {len(ends)} problems"
+    )
+    return within(max(shares), HALF, text)
+
+
+def sum_map_is_not_one_hot(map: str) -> Finding:
+    """f = x: (a ± u/√b) without their means only change length, by reciprocal factors; Σa falls, s leaves [0, 1]."""
+    off, low, high = 0.0, np.inf, -np.inf
+    for run in runs(_family(map)):
+        u = run["u"] / np.sqrt(b_of(run))
+        growing, shrinking = (x - x.mean(axis=1, keepdims=True) for x in (run["a"] + u, run["a"] - u))
+        factor = growing[-1] @ growing[0] / (growing[0] @ growing[0])
+        off = max(off, *np.abs(growing[-1] / factor - growing[0]), *np.abs(shrinking[-1] * factor - shrinking[0]))
+        low, high = min(low, run["scores"][-1].min()), max(high, run["scores"][-1].max())
+    text = f"at t = 1e12 the weights reach from {low:.1f} to {high:.1f}; the closed form in ∫dΓ/Σa holds to {off:.0e}"
+    return within(off if high > 1 + HALF else np.inf, 1e-7, text)
+
+
+def square_map_is_one_hot(map: str) -> Finding:
+    """f = x²: −log(s_1/s_0) ~ 2 log²t/(b‖a‖²), from its second differences in log t up to 1e20."""
+    ratios = []
+    for fields in _family(map).problems():
+        run = finished(Flow(**fields, t_end=1e20, points=100))
+        rows = [-41, -21, -1]  # evenly spaced in log t, from about 1e11
+        second = np.diff(-np.log(run["scores"][rows, 1] / run["scores"][rows, 0]), n=2)[0]
+        step = np.log(run["t"][rows[1]] / run["t"][rows[0]])
+        ratios.append(float(second / step**2 * b_of(run) * np.square(run["a"][0]).sum() / 4))
+    text = f"d² log(s_0/s_1)/d(log t)² is {min(ratios):.4f} to {max(ratios):.4f} of 4/(b‖a‖²) up to t = 1e20"
+    return within(max(abs(x - 1) for x in ratios), 1e-3, text)
+
+
+Invariant = Callable[[Result], np.ndarray]
+
+
+def _norm(run: Result) -> np.ndarray:
+    return np.square(run["a"]).sum(axis=1)
+
+
+def _sigmoid(run: Result) -> np.ndarray:
+    return np.square(run["u"]) / (2 * b_of(run)) - run["a"] - np.exp(run["a"])
+
+
+def _relu(run: Result) -> np.ndarray:
+    return np.square(run["u"]) - b_of(run) * np.square(run["a"])
+
+
+def _two_tokens(run: Result) -> np.ndarray:
+    u, a = gaps(run["u"][:, :2]), gaps(run["a"][:, :2])
+    return np.square(u) - 4 * b_of(run) * np.square(np.sinh(a / 2))
+
+
+def invariants_hold(invariants: Mapping[str, Invariant]) -> Finding:
+    """The drift of each map's invariant over runs to t = 1e12, relative to the largest u² there."""
+    drift = {}
+    for map, invariant in invariants.items():
+        sizes = (2,) if invariant is _two_tokens else (3, P)
+        of_map = [
+            np.abs(invariant(run) - invariant(run)[0]).max() / (1 + np.square(run["u"]).max())
+            for run in runs(Family(map=map, sizes=sizes, b=(0.5, 4.0), seeds=1))
+        ]
+        drift[map] = float(max(of_map))
+    shown = ", ".join(f"{x:.0e} ({map})" for map, x in drift.items())
+    return within(max(drift.values()), 1e-8, f"largest relative drift to t = 1e12: {shown}")
+
+
+INVARIANTS: dict[str, Invariant] = {
+    **dict.fromkeys(("sum", "square_norm", "abs_norm", "relu_norm"), _norm),
+    "sigmoid": _sigmoid,
+    "relu": _relu,
+    "softmax": _two_tokens,
+}
+
+CLAIMS = (
+    Claim(
+        id="polarization/lemD.4-order",
+        source=PAPER,
+        place="Lemma D.4",
+        statement="No crossing under every normalised increasing f, from Assumption 3.1",
+        tolerance="1e-9 in a, for ties at 0; u strictly",
+        judge=shares_do_not_cross,
+        subject=0.0,
+        control=0.1,
+        control_is="an a(0) in the opposite order of u(0)",
+        expected=Verdict.CONDITION,
+    ),
+    Claim(
+        id="polarization/elementwise-dense",
+        source=PAPER,
+        place="Section 3.2",
+        statement="Elementwise maps, sigmoid and relu, do not polarize",
+        tolerance=f"a largest share below {HALF:g} counts as dense; uniform is 0.125",
+        judge=elementwise_maps_stay_dense,
+        subject=("sigmoid", "relu"),
+        control=("softmax",),
+        control_is="softmax",
+    ),
+    Claim(
+        id="polarization/fig13-relu",
+        source=PAPER,
+        place="Section 3.2, Figure 13",
+        statement="Figure 13's Relu shows that relu does not polarize",
+        tolerance=f"a largest share below {HALF:g} counts as dense; 0 is exact",
+        judge=figure_13_relu_is_dense,
+        subject="relu_norm",
+        control="relu",
+        control_is="the elementwise relu, which the text speaks of; the figure's is relu/Σrelu",
+        expected=Verdict.FAILS,
+    ),
+    Claim(
+        id="polarization/f-linear",
+        source=PAPER,
+        place="Section 3.2",
+        statement="With f(x) = x polarization is insufficient to yield one-hot scores",
+        tolerance="1e-7: the solver's error, magnified by the growth of a ± u/√b",
+        judge=sum_map_is_not_one_hot,
+        subject="sum",
+        control="softmax",
+        control_is="softmax",
+    ),
+    Claim(
+        id="polarization/f-square",
+        source=PAPER,
+        place="Section 3.2",
+        statement="With f(x) = x² the flow drives the scores to a one-hot limit",
+        tolerance="1e-3: what is left of the approach at t = 1e11",
+        judge=square_map_is_one_hot,
+        subject="square_norm",
+        control="softmax",
+        control_is="softmax, one-hot only like 1/log² t",
+    ),
+    Claim(
+        id="polarization/invariants",
+        source="softmaxlab",
+        place="Beyond Lemma D.1",
+        statement="Conserved: ‖a‖² (f homogeneous), u²/2b − a − e^a (sigmoid), u² − ba² (relu), "
+        "(u_0 − u_1)² − 4b sinh²((a_0 − a_1)/2) (softmax, p = 2)",
+        tolerance="1e-8: the solver's error at rtol 1e-10 over all of the run",
+        judge=invariants_hold,
+        subject=INVARIANTS,
+        control={"softmax": _norm},
+        control_is="‖a‖² under softmax",
+    ),
+)

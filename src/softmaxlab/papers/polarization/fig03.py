@@ -1,0 +1,50 @@
+"""Figure 3: the scores a of a regression problem, well and badly conditioned."""
+
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from pydantic import Field
+
+from softmaxlab.core.result import Result
+from softmaxlab.papers.figure import FigureSpec
+from softmaxlab.papers.polarization import curves
+from softmaxlab.papers.polarization.regression import SHOWN, Kappas, condition_numbers
+
+if TYPE_CHECKING:
+    import matplotlib.figure
+
+
+class Fig03(FigureSpec):
+    """Descent of ‖β* − XVs‖² for each of `kappas`, with the same β* and singular vectors."""
+
+    id: ClassVar[str] = "polarization/fig03"
+    title: ClassVar[str] = "Regression: scores at condition number κ = 1 and 5"
+    source: ClassVar[str] = "varre2026polarization"
+    place: ClassVar[str] = "Figure 3"
+    reports: ClassVar[str] = "Scores hardly move at κ = 1; at κ = 5 one of them leaves the others far below"
+    presets: ClassVar[dict[str, dict[str, Any]]] = {"quick": {}, "paper": {}}
+    cost: ClassVar[dict[str, str]] = {"quick": "1 s", "paper": "1 s"}
+
+    kappas: Kappas = (1.0, 5.0)
+    p: Annotated[int, Field(ge=2, le=500)] = 20
+    seed: Annotated[int, Field(ge=0)] = 123
+    lr: Annotated[float, Field(gt=0)] = 1e-3
+    steps: Annotated[int, Field(ge=1)] = 300_000
+
+    def _run(self, device: str) -> Result:
+        return condition_numbers(self.p, self.seed, self.kappas, self.lr, self.steps)
+
+    @staticmethod
+    def draw(result: Result) -> "matplotlib.figure.Figure":
+        from matplotlib.figure import Figure
+
+        kappas, t = result["kappa"], result["t"]
+        figure = Figure(figsize=(1.2 + 3.8 * len(kappas), 3.8), layout="constrained")
+        axes = figure.subplots(1, len(kappas), sharey=True, squeeze=False)[0]
+        order = curves.ranked(curves.last(result["a"][-1]))
+        for ax, kappa, a, s in zip(axes, kappas, result["a"], result["scores"]):
+            curves.draw_tokens(ax, t, a, order)
+            curves.log_time(ax, t, SHOWN)
+            curves.label(ax, "t = lr · step", "scores a", f"κ = {kappa:g}: largest weight {curves.last(s).max():.3f}")
+        curves.legend(figure, axes[-1])
+        figure.suptitle("Regression: scores through descent", fontsize=11)
+        return figure

@@ -1,0 +1,26 @@
+"""Descents of the regression problem ‖β* − XVs‖² at several condition numbers κ of X: behind Figures 3 and 12."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+
+from softmaxlab.core.result import Result
+from softmaxlab.papers.polarization import problems
+from softmaxlab.papers.polarization.gather import gather
+from softmaxlab.polarization import Descent, descend_many
+
+SHOWN = 1e-3  # part of the time before which nothing moves
+Kappas = Annotated[tuple[Annotated[float, Field(ge=1)], ...], Field(min_length=1, max_length=11)]
+
+
+def condition_numbers(p: int, seed: int, kappas: Sequence[float], lr: float, steps: int) -> Result:
+    """a, weights and loss for each κ, and the size ‖X⁻¹β*‖² of the solution, which grows with κ too."""
+    starts = [problems.regression(p, seed, kappa) for kappa in kappas]
+    runs = descend_many(Descent(**start, lr=lr, steps=steps) for start in starts)
+    family = gather(runs, kappas, "kappa", ("a", "scores", "loss"))
+    sizes = [np.square(np.linalg.solve(start["X"], start["beta"])).sum() for start in starts]
+    return Result(
+        {**family.arrays, "solution_size": sizes}, {**family.axes, "solution_size": ("kappa",)}, family.status
+    )

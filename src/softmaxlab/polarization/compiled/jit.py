@@ -1,0 +1,34 @@
+"""How kernels are compiled: IEEE arithmetic in source order, no GIL, 1/0 = inf as in NumPy.
+
+`inner` is for functions called by other kernels; `inlined` for a large one with a single caller, which Numba would
+otherwise optimise twice; `entry` for the few called from Python, which are kept on disk: beside the source, in
+NUMBA_CACHE_DIR if it is set, or in the user's cache folder if the package is read-only. Where nothing can be written
+the kernel is compiled anew in each process.
+"""
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numba
+
+# Kernels allocate nothing, so they need no reference counts (`_nrt`), which would cost more than the arithmetic.
+OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": False, "_nrt": False}
+inner = numba.njit(forceinline=True, **OPTIONS)
+inlined = numba.njit(inline="always", **OPTIONS)
+
+
+def entry(function: Callable) -> Any:
+    """Compile a kernel that Python calls, and keep it on disk."""
+    # Numba's cache watches the kernel's own file only; the hash of all of them in its name makes it see the others.
+    function.__qualname__ += f"_{_sources()}"
+    try:
+        return numba.njit(cache=True, **OPTIONS)(function)
+    except RuntimeError:  # no folder to write to
+        return numba.njit(**OPTIONS)(function)
+
+
+def _sources() -> str:
+    files = sorted(Path(__file__).parent.glob("*.py"))
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:8]

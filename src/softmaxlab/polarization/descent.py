@@ -1,0 +1,92 @@
+"""Discrete descent of a problem: the steps that a user's training loop would make, compiled.
+
+    a ← a − lr ∇_a L,  V ← V − lr ∇_V L, both gradients at the old point; or torch's momentum, Adam, AdamW
+
+Three paths to the same numbers: `reduced` (the logistic value model under plain gradient descent, in (a, u)),
+`compiled` (all built-in losses, models and maps but sparsemax and entmax15), `plain` (anything, in NumPy, some hundred
+times slower). `notes["path"]` says which it was, `notes["compile_seconds"]` what compiling or loading the kernel took.
+"""
+
+import os
+import time
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Annotated, Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from softmaxlab.core.progress import Progress
+from softmaxlab.core.result import Result
+from softmaxlab.core.simulate import simulate
+from softmaxlab.polarization.problem import Problem
+from softmaxlab.polarization.record import History, axes_of
+from softmaxlab.polarization.reduction import is_aligned
+
+Fraction = Annotated[float, Field(ge=0.0, lt=1.0)]
+
+
+class Descent(Problem):
+    """`steps` steps of an optimizer on a problem, as torch defines it.
+
+    Recorded are `points` steps evenly spaced in log(step), or those listed in `record`; the first and the last always.
+    `momentum` belongs to "momentum", `betas` and `eps` to "adam" (weight decay in the gradient) and "adamw" (weight
+    decay on the parameters). A run that leaves the finite numbers holds the steps recorded until then.
+    """
+
+    lr: float = Field(gt=0.0)
+    steps: int = Field(ge=1)
+    optimizer: Literal["gd", "momentum", "adam", "adamw"] = "gd"
+    weight_decay: float = Field(default=0.0, ge=0.0)
+    momentum: Fraction = 0.9
+    betas: tuple[Fraction, Fraction] = (0.9, 0.999)
+    eps: float = Field(default=1e-8, gt=0.0)
+    points: int = Field(default=400, ge=2, le=1_000_000)
+    record: tuple[int, ...] | None = None
+
+    @model_validator(mode="after")
+    def _recordable(self) -> Self:
+        for step in self.record or ():
+            if not 0 <= step <= self.steps:
+                raise ValueError(f"record must list steps from 0 to {self.steps}, got {step}")
+        return self
+
+    def recorded_steps(self) -> list[int]:
+        """The steps that the result of a run without accident holds, in order."""
+        steps = np.geomspace(self.steps, 1, self.points - 1).round().astype(int).tolist()
+        return sorted({0, self.steps, *(steps if self.record is None else self.record)})
+
+    def has_strength(self) -> bool:
+        """Whether Γ is defined: the gradient stays along β*. For the square loss Adam's V leaves that line."""
+        along = self.model == "value" and is_aligned(self)
+        return along and (self.loss == "logistic" or self.optimizer in ("gd", "momentum"))
+
+    def _run(self, device: str) -> Result:
+        from softmaxlab.polarization.stepping import engine_for, follow  # imports Numba
+
+        engine = engine_for(self)
+        began = time.perf_counter()
+        engine.advance(0, 0)
+        compiling = time.perf_counter() - began
+        steps = self.recorded_steps()
+        history = History(self, len(steps))
+        with np.errstate(all="ignore"):  # what is not finite becomes a status
+            status = follow(engine, steps, history)
+            arrays = history.arrays()
+        step = np.array(steps[: len(arrays["loss"])])
+        arrays = {"step": step, "t": self.lr * step, **arrays}
+        notes = {"path": engine.path, "compile_seconds": round(compiling, 3)}
+        if history.thin:
+            notes[history.valued] = "at the first and the last time only: all times would take too much memory"
+        return Result(arrays, axes_of(self, arrays), status, notes)
+
+
+def descend_many(specs: Iterable[Descent], jobs: int | None = None) -> list[Result]:
+    """The results of many specs, in order, computed in `jobs` threads (as many as processors if not given)."""
+    specs = list(specs)
+    results = []
+    with ThreadPoolExecutor(jobs or os.cpu_count()) as pool, Progress(len(specs), "descents") as progress:
+        for result in pool.map(simulate, specs):
+            results.append(result)
+            progress.advance(failed=not result.status.ok)
+    return results

@@ -1,0 +1,125 @@
+"""Gradient flow of a problem: in time t, or with the strength Γ as the clock.
+
+Time is integrated as τ = log(1 + t). Which solver: explicit DOP853 for the logistic loss, whose flow slows down for
+ever and is not stiff in τ; LSODA, which turns implicit when it has to, for losses that settle; DOP853 again for states
+too large for a Jacobian. V is reduced to u = Vᵀβ* where that is exact (reduction.py).
+
+With Γ as clock the flow is that of the loss −⟨β*, V s⟩, for which γ = 1: every loss with gradient −γ β* runs along
+this same orbit, at its own speed dΓ/dt = γ. See docs/theory/polarization.md.
+"""
+
+from typing import Annotated, Literal, Self
+
+import numpy as np
+from pydantic import Field as Bounds
+from pydantic import model_validator
+
+from softmaxlab.core.result import Outcome, Result, Status
+from softmaxlab.polarization.clock import log_time
+from softmaxlab.polarization.field import Field
+from softmaxlab.polarization.integrate import Run, integrate
+from softmaxlab.polarization.losses import Linear
+from softmaxlab.polarization.problem import Problem
+from softmaxlab.polarization.record import History, axes_of
+from softmaxlab.polarization.reduction import is_aligned, rebuilt, reduced
+
+Solver = Literal["DOP853", "LSODA", "BDF", "Radau"]
+JACOBIAN_LIMIT = 1000  # variables; beyond, one factorisation of a dense Jacobian costs seconds
+FIRST, FIRST_PART = 1e-2, 1e-4  # the first recorded time after 0: this, or this part of the end if that is less
+SINGULAR_WEIGHT = 1e4  # a run that fails with weights f(a)/Σf(a) beyond this fails because Σf(a) → 0
+
+Points = Annotated[int, Bounds(ge=2, le=1_000_000)]
+Tolerance = Annotated[float, Bounds(ge=1e-13, le=1e-2)]
+Positive = Annotated[float, Bounds(gt=0)]
+
+
+class Flow(Problem):
+    """Gradient flow to `t_end`, recorded at 0 and at `points − 1` log-spaced times, with local error `rtol`.
+
+    `solver` overrides the choice; the result's notes say which one ran, and how many evaluations it took.
+    """
+
+    t_end: Positive
+    points: Points = 400
+    rtol: Tolerance = 1e-9
+    solver: Solver | None = None
+
+    def _run(self, device: str) -> Result:
+        small = reduced(self)
+        loss = small.loss_of()
+        field = Field(small, loss, with_strength=self.model == "value" and is_aligned(self))
+        stiff = loss.settles and field.size <= JACOBIAN_LIMIT
+        run = Run(self.solver or ("LSODA" if stiff else "DOP853"), self.rtol)
+        t = times(self.t_end, self.points)
+        history = _record(small, field, t, run)
+        return _result(self, history, {"t": t}, run)
+
+
+class StrengthFlow(Problem):
+    """The orbit of the logistic flow with Γ as clock, to `strength_end`: times far beyond 1e308 are reached.
+
+    The result has `strength` in place of t, and `log_t`.
+    """
+
+    strength_end: Positive
+    points: Points = 400
+    rtol: Tolerance = 1e-9
+    solver: Solver | None = None
+
+    @model_validator(mode="after")
+    def _has_strength(self) -> Self:
+        if self.loss != "logistic" or self.model != "value":
+            raise ValueError(
+                f"needs loss='logistic' and model='value', got {self.loss!r} and {self.model!r}; "
+                "other losses with gradient along beta run on the same orbit"
+            )
+        return self
+
+    def _run(self, device: str) -> Result:
+        small = reduced(self)
+        field = Field(small, Linear(small.beta), with_strength=False)
+        run = Run(self.solver or "DOP853", self.rtol)
+        strength = times(self.strength_end, self.points)
+        history = _record(small, field, strength, run)
+        result = _result(self, history, {"strength": strength}, run)
+        m = (result["u"] * result["scores"]).sum(axis=-1)
+        log_t = log_time(small, field, run.pieces, result["strength"], m, self.rtol)
+        return Result(
+            {**result.arrays, "log_t": log_t}, {**result.axes, "log_t": ("strength",)}, run.status, result.notes
+        )
+
+
+def times(end: float, points: int) -> np.ndarray:
+    """0, then log-spaced times up to exactly `end`."""
+    t = np.concatenate([[0.0], np.geomspace(min(FIRST, FIRST_PART * end), end, points - 1)])
+    t[-1] = end
+    return t
+
+
+def _record(problem: Problem, field: Field, t: np.ndarray, run: Run) -> History:
+    history = History(problem, len(t))
+    guarded = field if field.kinks else None
+    for rows in integrate(field, field.start, np.log1p(t), run, guarded):
+        more = {"strength": rows[:, -1]} if field.with_strength else {}
+        history.add(field.parameters(rows), **more)
+    if not run.status.ok and run.y is not None:
+        with np.errstate(all="ignore"):
+            largest = np.abs(field.weights(run.y)).max()
+        if not largest < SINGULAR_WEIGHT:
+            sentence = f"Σf(a) reaches 0, where map {problem.map!r} divides by it; {run.status.sentence}"
+            run.status = Status(Outcome.SINGULAR, sentence)
+    return history
+
+
+def _result(spec: Problem, history: History, clock: dict[str, np.ndarray], run: Run) -> Result:
+    arrays = history.arrays()
+    ((time, t),) = clock.items()
+    t = t[: len(arrays["loss"])]
+    if is_aligned(spec):
+        arrays["V"] = rebuilt(spec, arrays["u"])
+    notes = {"solver": run.solver, "evaluations": run.evaluations, "events": run.events}
+    valued = spec.model_of().valued
+    if len(arrays[valued]) < len(t):
+        notes[valued] = "at the first and the last time only: all times would take too much memory"
+    arrays = {time: t, **arrays}
+    return Result(arrays, axes_of(spec, arrays, time), run.status, notes)

@@ -1,0 +1,102 @@
+"""Gradient flow of any differentiable torch loss of named tensors: θ′ = −∇L(θ), in log-time as in field.py."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from softmaxlab.core.arrays import frozen_array
+from softmaxlab.core.result import Result
+from softmaxlab.errors import SpecError
+from softmaxlab.polarization.flow import JACOBIAN_LIMIT, times
+from softmaxlab.polarization.integrate import Run, integrate
+
+
+def gradient_flow(
+    loss_fn: Callable[..., Tensor], params: Mapping[str, Any], t_end: float, points: int = 400, rtol: float = 1e-9
+) -> Result:
+    """The flow of `loss_fn` from `params` to `t_end`: t, loss and each tensor over time, under its own name.
+
+    `loss_fn` takes the tensors by name, `loss_fn(V=…, a=…)`, or all of them in one dict; it returns a scalar. The
+    tensors are float64. They may not be called `t` or `loss`.
+    """
+    start = _checked(params, t_end, points, rtol)
+    objective = _Objective(loss_fn, start)
+    run = Run("LSODA" if objective.size <= JACOBIAN_LIMIT else "DOP853", rtol)
+    t = times(float(t_end), points)
+    y = np.concatenate([value.ravel() for value in start.values()])
+    rows = np.concatenate(list(integrate(objective, y, np.log1p(t), run)))
+    arrays = {"t": t[: len(rows)], "loss": [objective.value(row) for row in rows]}
+    axes = {"t": ("t",), "loss": ("t",)}
+    for name, value in objective.split(rows).items():
+        arrays[name] = value
+        axes[name] = ("t", *(f"{name}_{i}" for i in range(value.ndim - 1)))
+    return Result(arrays, axes, run.status, {"solver": run.solver, "evaluations": run.evaluations})
+
+
+def _checked(params: Mapping[str, Any], t_end: float, points: int, rtol: float) -> dict[str, np.ndarray]:
+    if not isinstance(params, Mapping) or not params or set(params) & {"t", "loss"}:
+        raise SpecError("params must map names (not 't' or 'loss') to tensors, at least one")
+    if not (np.isfinite(t_end) and t_end > 0):
+        raise SpecError(f"t_end must be positive and finite, got {t_end}")
+    if points < 2:
+        raise SpecError(f"points must be at least 2, got {points}")
+    if not 1e-13 <= rtol <= 1e-2:
+        raise SpecError(f"rtol must be between 1e-13 and 0.01, got {rtol}")
+    try:
+        return {name: frozen_array(value) for name, value in params.items()}
+    except ValueError as error:
+        raise SpecError(f"params: {error}") from None
+
+
+class _Objective:
+    """L and −e^τ ∇L of all tensors in one flat vector."""
+
+    def __init__(self, loss_fn: Callable[..., Tensor], start: Mapping[str, np.ndarray]):
+        self.loss_fn = loss_fn
+        self.shapes = {name: value.shape for name, value in start.items()}
+        self.ends = np.cumsum([value.size for value in start.values()])
+        self.size = int(self.ends[-1])
+        self.by_name = _takes_names(loss_fn, start)
+        self._check(np.concatenate([value.ravel() for value in start.values()]))
+
+    def __call__(self, tau: float, y: np.ndarray) -> np.ndarray:
+        flat, loss = self._evaluate(y)
+        (slope,) = torch.autograd.grad(loss, flat)
+        return -np.exp(tau) * slope.numpy()
+
+    def value(self, y: np.ndarray) -> float:
+        return float(self._evaluate(y)[1].detach())
+
+    def split(self, rows: np.ndarray) -> dict[str, np.ndarray]:
+        """Each tensor over time, from flat rows."""
+        parts = np.split(rows, self.ends[:-1], axis=1)
+        return {name: part.reshape(-1, *shape) for part, (name, shape) in zip(parts, self.shapes.items())}
+
+    def _evaluate(self, y: np.ndarray) -> tuple[Tensor, Tensor]:
+        flat = torch.tensor(y, dtype=torch.float64, requires_grad=True)
+        sizes = np.diff(self.ends, prepend=0).tolist()
+        tensors = {n: part.reshape(shape) for part, (n, shape) in zip(flat.split(sizes), self.shapes.items())}
+        return flat, self.loss_fn(**tensors) if self.by_name else self.loss_fn(tensors)
+
+    def _check(self, y: np.ndarray) -> None:
+        try:
+            _, loss = self._evaluate(y)
+        except (TypeError, KeyError, RuntimeError, ValueError) as error:
+            raise SpecError(f"loss_fn fails on the given tensors: {error}") from error
+        if not isinstance(loss, Tensor) or loss.numel() != 1 or not loss.requires_grad:
+            raise SpecError("loss_fn must return one number, as a tensor that depends on the given ones")
+        if not bool(torch.isfinite(loss)):
+            raise SpecError(f"loss_fn is not finite at the start, got {float(loss)}")
+
+
+def _takes_names(loss_fn: Callable, start: Mapping[str, np.ndarray]) -> bool:
+    """Whether the function takes the tensors as keywords, rather than one dict."""
+    parameters = inspect.signature(loss_fn).parameters.values()
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return True
+    names = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+    return set(start) <= names

@@ -1,0 +1,72 @@
+"""From parameters over time to the arrays of a result: weights, loss, u = Vᵀβ*. Flow and Descent share it.
+
+Values that would take more than `BYTES` are kept at the first and the last time only, on an axis called "end":
+`result["V"][-1]` is the last one either way, and `notes["V"]` says so.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from softmaxlab.polarization.models import Parameters
+from softmaxlab.polarization.problem import Problem
+
+BYTES = 2**28
+
+
+def observe(problem: Problem, at: Parameters) -> dict[str, np.ndarray]:
+    """The arrays of a result from the parameters over time, each [t, …]."""
+    model = problem.model_of()
+    s, output = model.forward(problem.map_of(), at)
+    arrays = {**at, "scores": s, "loss": model.loss(problem.loss_of(), output)}
+    direction = direction_of(problem)
+    if direction is not None:
+        values = at[model.valued]
+        arrays["u"] = values @ direction if problem.model == "matrix" else direction @ values
+    return arrays
+
+
+def axes_of(problem: Problem, arrays: Mapping[str, np.ndarray], time: str = "t") -> dict[str, tuple[str, ...]]:
+    """The axes of a result's arrays; `time` is the name of the first one."""
+    model = problem.model_of()
+    inner = {**model.axes, "scores": model.weight_axes, "u": ("token",)}
+    axes = {name: (time, *inner.get(name, ())) for name in arrays}
+    if len(arrays[model.valued]) != len(arrays["loss"]):
+        axes[model.valued] = ("end", *model.axes[model.valued])
+    return axes
+
+
+class History:
+    """Collects the arrays of a result, a batch of times after another."""
+
+    def __init__(self, problem: Problem, points: int):
+        self.problem = problem
+        self.valued = problem.model_of().valued
+        self.thin = too_large(problem.start()[self.valued], points)
+        self._batches: dict[str, list[np.ndarray]] = {}
+
+    def add(self, at: Parameters, **more: np.ndarray) -> None:
+        """Record parameters [t, …] at the next times; `more` are further arrays of the same times."""
+        for name, batch in {**observe(self.problem, at), **more}.items():
+            kept = self._batches.setdefault(name, [])
+            if name == self.valued and self.thin:
+                self._batches[name] = [kept[0] if kept else batch[:1].copy(), batch[-1:].copy()]
+            else:
+                kept.append(batch)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {name: np.concatenate(batches) for name, batches in self._batches.items()}
+
+
+def too_large(values: np.ndarray, points: int) -> bool:
+    """Whether the values (V, or U) at `points` times are too much to keep."""
+    return values.nbytes * points > BYTES
+
+
+def direction_of(problem: Problem) -> np.ndarray | None:
+    """The vector that u projects on: β*, or Xᵀβ* for regression; None where the loss has no direction of its own."""
+    if problem.loss in ("logistic", "square"):
+        return problem.beta
+    if problem.loss == "regression" and problem.beta is not None:
+        return problem.beta @ problem.X
+    return None

@@ -1,0 +1,56 @@
+"""The exact reduction of V to u = Vᵀβ*, for losses whose gradient stays along β*.
+
+If ∇ℓ(V s) = −γ β*, then V′ = γ β* sᵀ: V moves along β* only, and V(t) = V(0) + β* (u(t) − u(0))ᵀ/b with b = ‖β*‖².
+Turning the axes so that β* = (√b, 0, …, 0), the first row of V is uᵀ/√b and the others never move: the problem with
+V = uᵀ/√b [1, p] and β* = (√b) is the same problem. So it holds for logistic always, and for square when V(0) ∥ β*
+(otherwise β leaves the line of β*); in the matrix model too, but not in the tied one, whose U also makes the scores.
+"""
+
+from typing import TypeVar
+
+import numpy as np
+
+from softmaxlab.polarization.problem import Problem
+from softmaxlab.polarization.record import too_large
+
+PARALLEL = 1e-14  # part of V(0) across β*, relative, that is rounding
+
+P = TypeVar("P", bound=Problem)
+
+
+def is_aligned(problem: Problem) -> bool:
+    """Whether the gradient stays along β*."""
+    if problem.model == "tied" or problem.beta is None or problem.V is None:
+        return False
+    return problem.loss == "logistic" or (problem.loss == "square" and _is_parallel(problem))
+
+
+def reduced(problem: P) -> P:
+    """The same problem with one feature, or the problem itself if it does not reduce."""
+    if not is_aligned(problem):
+        return problem
+    norm = np.linalg.norm(problem.beta)
+    u = _values(problem) @ problem.beta
+    V = (u / norm)[:, None]
+    return problem.replace(beta=np.array([norm]), V=V if problem.model == "matrix" else V.T)
+
+
+def rebuilt(problem: Problem, u: np.ndarray) -> np.ndarray:
+    """V over time from u [t, token]; its two ends if all of it is too large."""
+    beta, V0 = problem.beta, problem.V
+    moved = u - _values(problem) @ beta
+    if too_large(V0, len(u)):
+        moved = moved[[0, -1]]
+    along = moved[:, :, None] * (beta / (beta @ beta))  # [t, token, feature]
+    return V0 + (along if problem.model == "matrix" else np.swapaxes(along, 1, 2))
+
+
+def _values(problem: Problem) -> np.ndarray:
+    """V as [token, feature]."""
+    return problem.V if problem.model == "matrix" else problem.V.T
+
+
+def _is_parallel(problem: Problem) -> bool:
+    V, beta = _values(problem), problem.beta
+    across = V - np.outer(V @ beta, beta) / (beta @ beta)
+    return bool(np.abs(across).max() <= PARALLEL * np.abs(V).max())

@@ -1,0 +1,153 @@
+"""The paper's figures show what they must: Figures 2, 3, 10, 11, 12, 13."""
+
+import numpy as np
+import pytest
+
+import softmaxlab as sl
+from softmaxlab.core.result import Outcome
+from softmaxlab.errors import SpecError
+from softmaxlab.papers.polarization.fig02 import Fig02
+from softmaxlab.papers.polarization.fig03 import Fig03
+from softmaxlab.papers.polarization.fig10 import Fig10
+from softmaxlab.papers.polarization.fig11 import Fig11
+from softmaxlab.papers.polarization.fig12 import Fig12
+from softmaxlab.papers.polarization.fig13 import Fig13a, Fig13b
+
+STEP_ERROR = 0.02  # descent leaves the flow by O(lr), measured 0.007 in u at lr = 0.1, and the comparison interpolates
+ONE_HOT = 1e-6  # effective tokens above 1 of a map that is one-hot in finite time, or faster than any power of log t
+RATE = 0.03  # relative: U^(m) grows like log t/‖β*‖ up to a constant, seen over one decade
+
+
+@pytest.fixture(scope="module")
+def fig02():
+    return sl.simulate(Fig02(steps=20_000))
+
+
+def test_fig02_ends_one_hot_in_preserved_order(fig02):
+    assert (np.diff(fig02["u"], axis=1) < 0).all()
+    assert (np.diff(fig02["scores"][1:], axis=1) < 0).all()
+    assert fig02["scores"][-1, 0] > 0.99
+    assert fig02["u"][-1, 0] > 20 > 6 > fig02["u"][-1, 1]  # the winner's grows like log t, the others' stop
+    assert fig02["t"][-1] == 1e12
+
+
+def test_fig02_bound_holds_and_a_bound_with_the_largest_gap_does_not(fig02):
+    ratios = fig02["scores"][:, 1:] / fig02["scores"][:, :1]
+    assert (ratios <= fig02["bound"][:, None]).all()
+    u, p = fig02["u"][0], 8
+    false_bound = 1 / (1 + 50 * (u[0] - u[-1]) / p * fig02["strength"])
+    assert (ratios > false_bound[:, None]).any()
+
+
+def test_fig02_descent_lies_on_the_flow_up_to_the_learning_rate(fig02):
+    for token in range(8):
+        flow = np.interp(np.log(fig02["descent_t"][1:]), np.log(fig02["t"][1:]), fig02["u"][1:, token])
+        np.testing.assert_allclose(fig02["descent_u"][1:, token], flow, atol=STEP_ERROR)
+
+
+def test_fig02_takes_other_settings():
+    result = sl.simulate(Fig02.preset("quick").replace(p=16, seed=7, t_end=1e6, steps=1000, norm=2.0))
+    assert result["scores"].shape == (400, 16)
+    assert result["b"] == 4.0
+    assert result["t"][-1] == 1e6
+    with pytest.raises(SpecError, match=r"Fig02\.p must be greater than or equal to 2, got 1"):
+        Fig02(p=1)
+
+
+@pytest.fixture(scope="module")
+def fig12():
+    return sl.simulate(Fig12.preset("quick"))
+
+
+def test_fig12_is_sparser_with_kappa_and_so_is_fig03(fig12):
+    largest = fig12["scores"][:, -1].max(axis=-1)
+    assert (np.diff(largest) > 0).all()
+    assert largest[0] < 0.1
+    assert largest[-1] > 0.9
+    fig03 = sl.simulate(Fig03(kappas=(1.0, 5.0)))
+    np.testing.assert_array_equal(fig03["a"], fig12["a"][[0, 4]])
+    spread = np.ptp(fig03["a"][:, -1], axis=-1)
+    assert spread[0] < 0.5 < 5 < spread[1]
+
+
+def test_fig12_is_slower_with_kappa_only_until_a_winner_emerges(fig12):
+    early = np.searchsorted(fig12["t"], 30.0)
+    assert (np.diff(fig12["loss"][:, early]) > 0).all()
+    assert not (np.diff(fig12["loss"][:, -1]) > 0).all()
+
+
+def test_fig12_confound_grows_with_kappa(fig12):
+    assert (np.diff(fig12["solution_size"]) > 0).all()
+    assert fig12["solution_size"][-1] > 5 * fig12["solution_size"][0]
+
+
+def test_a_diverging_descent_is_told_and_drawn():
+    result = sl.simulate(Fig12(kappas=(1.0, 2.0), lr=50.0, steps=1000))
+    assert result.status.outcome is Outcome.DIVERGED
+    assert result.status.sentence.startswith("kappa 1.0: ")
+    assert Fig12.draw(result).axes
+
+
+def test_fig10_polarizes_as_far_as_the_target_is_sharp():
+    result = sl.simulate(Fig10(steps=100_000, others=(1.0, 4.0, 10.0, 20.0), t_end=1e4))
+    assert (np.diff(result["largest"]) > 0).all()
+    assert result["largest"][0] < 0.15 < 0.95 < result["largest"][-1]
+    assert abs(result["divergence"][-1]) < 1e-12
+    # the same problem by descent and by flow, both at rest
+    assert abs(result["scores"][-1].max() - result["largest"][2]) < 0.01
+
+
+def test_fig11_one_hot_with_one_diverging_column():
+    result = sl.simulate(Fig11(dims=(10, 30), steps=10_000))
+    assert (result["weights"][:, -1, 0] > 0.99).all()
+    assert (result["other_norm"] < 2).all()
+    late = result["t"] > result["t"][-1] / 10
+    for norm in result["winner_norm"]:
+        slope = np.polyfit(np.log(result["t"][late]), norm[late], 1)[0]
+        assert abs(slope - 1) < RATE
+
+
+def test_fig13a_is_dense_at_norm_one_and_not_at_ten():
+    assert (sl.simulate(Fig13a.preset("quick"))["effective"] > 6).all()
+    maps = ("softmax", "abs_norm", "square_norm")
+    assert (sl.simulate(Fig13a(maps=maps, norm=10.0, lr=1e-3, steps=20_000))["effective"] < 1.1).all()
+
+
+def test_fig13b_which_maps_become_one_hot():
+    result = sl.simulate(Fig13b.preset("quick"))
+    effective = dict(zip(result["map"].tolist(), result["effective"]))
+    for map in ("abs_norm", "relu_norm", "square_norm"):
+        assert effective[map] < 1 + (0.01 if map == "abs_norm" else ONE_HOT)  # |a| chatters round 0 in steps
+    assert 1.001 < effective["softmax"] < 1.1
+    assert min(effective["sum"], effective["sigmoid"], effective["relu"]) > 4
+    relu_norm, relu = (result["scores"][list(effective).index(map), -1] for map in ("relu_norm", "relu"))
+    assert (relu_norm == 0).sum() == 9
+    assert (relu > 0.5).all()
+
+
+def assert_readable(figure):
+    for ax in figure.axes:
+        if ax.get_visible():
+            assert ax.get_xlabel()
+            assert ax.get_ylabel()
+            assert ax.get_title()
+    assert figure.get_suptitle()
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        Fig02(p=3, steps=100, points=50),
+        Fig03(p=4, steps=100),
+        Fig10(p=3, steps=100, others=(1.0, 2.0), t_end=10.0),
+        Fig11(dims=(3, 4), steps=50),
+        Fig12(p=4, steps=100),
+        Fig13a(p=3, steps=50),
+        Fig13b(p=3, steps=50, maps=("softmax", "sparsemax")),
+    ],
+    ids=lambda spec: type(spec).__name__,
+)
+def test_drawn_with_titles_and_labels(spec):
+    figure = spec.draw(sl.simulate(spec))
+    assert_readable(figure)
+    assert "descent" in figure.get_suptitle() + "".join(ax.get_title() for ax in figure.axes)
