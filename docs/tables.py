@@ -1,15 +1,15 @@
 """Tables of the docs that are made from the registries, so that they are never out of date."""
 
 from softmaxlab.attention import MAPS, names
+from softmaxlab.attention.map import FACTS
 from softmaxlab.papers.catalogue import CLAIMS, FIGURES
 
 
 def maps_table() -> str:
     head = "| map | non-negative | row-stochastic | shift-invariant | joint | learns |\n|---|---|---|---|---|---|\n"
-    facts = ("non_negative", "row_stochastic", "shift_invariant", "joint")
     rows = [
         f"| `{name}` | "
-        + " | ".join("yes" if getattr(MAPS[name], fact) else "" for fact in facts)
+        + " | ".join("yes" if getattr(MAPS[name], fact) else "" for fact in FACTS)
         + f" | {', '.join(MAPS[name].parameters)} |"
         for name in names()
     ]

@@ -16,6 +16,6 @@ settings.load_profile("softmaxlab")
 
 @pytest.fixture(autouse=True)
 def _own_folder(tmp_path, monkeypatch):
-    """Tests run in a folder of their own, so nothing they write can land in the repository."""
+    """Tests run in a folder of their own, so what they write does not land in the repository."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SOFTMAXLAB_PLUGINS", os.environ.get("SOFTMAXLAB_PLUGINS", ""))

@@ -16,6 +16,10 @@ class StoreError(SoftmaxlabError):
     """A stored result cannot be trusted or written."""
 
 
+class DamagedError(StoreError):
+    """A stored result is there but not whole; it may be computed again."""
+
+
 def unknown(kind: str, name: object, known: Iterable[str]) -> SpecError:
     """The error for a name that is not in a list of known ones, with the nearest miss if there is one."""
     known = sorted(known)

@@ -1,6 +1,8 @@
 """The command line from outside: output, exit codes, and nothing written when the input is bad."""
 
 import json
+import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,7 +15,8 @@ import pytest
 from softmaxlab import Store, __version__
 from softmaxlab.attention import Compare
 from softmaxlab.cli import main
-from tests.core.random_specs import broken_setting
+from softmaxlab.papers.attention.maps import Maps
+from tests.core.random_specs import broken_spec
 
 MALFORMED = 500
 
@@ -51,6 +54,7 @@ def test_run_writes_data_and_picture_once(capsys, tmp_path):
     assert (code, err) == (0, "")
     stored = Store("runs").load(Path(report["data"]).name)
     assert stored["weights"].shape == (1, 1, 4, 4)
+    assert report["picture"] == f"runs/attention/maps-{stored.spec.key[:8]}.png"
     assert (tmp_path / report["picture"]).read_bytes().startswith(b"\x89PNG")
     again = json.loads(call(capsys, *arguments)[1])
     assert again["provenance"] == report["provenance"]
@@ -93,16 +97,24 @@ def test_cite(capsys):
     assert "@software{softmaxlab" in call(capsys, "cite")[1]
 
 
-def test_malformed_settings_are_one_line_and_write_nothing(capsys, tmp_path):
+def test_malformed_specs_are_one_line_that_names_the_field_and_write_nothing(capsys, tmp_path):
+    """Half as `--set` on a figure, half as spec files; about 500 different ones."""
     rng = np.random.default_rng(1)
+    tried = set()
     for _ in range(MALFORMED):
-        setting, named = broken_setting(rng)
-        code, out, err = call(capsys, "run", "attention/maps", "--set", setting)
-        assert (code, out) == (2, ""), setting
-        assert err.startswith("error: "), setting
-        assert err.count("\n") == 1, setting
-        assert named.strip() in err, (setting, err)
-    assert list(tmp_path.iterdir()) == []
+        plain, field = broken_spec(rng)
+        tried.add(json.dumps(plain))
+        Path("spec.json").write_text(json.dumps(plain))
+        arguments = ["run", "spec.json"]
+        if plain["kind"] == Maps.kind and rng.random() < 0.8:
+            arguments = ["run", "attention/maps", "--set", f"{field}={json.dumps(plain[field])}"]
+        code, out, err = call(capsys, *arguments)
+        assert (code, out) == (2, ""), arguments
+        assert err.startswith("error: "), err
+        assert err.count("\n") == 1, err
+        assert re.search(rf"(Maps\.|Compare\.|'){re.escape(field)}\b", err), (plain, err)
+    assert len(tried) > 0.95 * MALFORMED
+    assert [p.name for p in tmp_path.iterdir()] == ["spec.json"]
 
 
 @pytest.mark.parametrize(
@@ -118,6 +130,15 @@ def test_malformed_settings_are_one_line_and_write_nothing(capsys, tmp_path):
         (["cite", "sparsmax"], "did you mean 'sparsemax'?"),
         (["list", "mapps"], "unknown listing 'mapps', did you mean 'maps'?"),
         (["reproduce", "--preset", "papr"], "unknown preset 'papr', did you mean 'paper'?"),
+        (["run", "attention/maps", "--set", "tokens=3", "--set", "tokens=4"], "--set tokens is given twice"),
+        (["run", "attention/maps", "--set", "tokens"], "--set takes name=value, got 'tokens'"),
+        (["run", "attention/maps", "--set", "self=1"], "unknown field of Maps 'self'"),
+        (["run", "attention/maps", "--set", "tokens=" + "[" * 5000], "Maps.tokens must be a valid integer"),
+        (["run", "attention/maps", "--device", "bogus"], "device 'bogus' cannot be used here"),
+        (["run", "attention/maps", "--device", "meta"], "device 'meta' cannot be used here"),
+        (["run", "attention/maps", "--plugin", "./x.py"], "a plugin is a module's dotted name"),
+        (["run", "x.json", "--preset", "quick"], "a spec from a file has no presets"),
+        (["run", "attention/maps", "--out", "/proc/softmaxlab"], "cannot write"),
         (["lst"], "No such command 'lst'"),
         (["run"], "Missing argument"),
     ],
@@ -173,3 +194,24 @@ def test_ctrl_c_leaves_a_clean_store(tmp_path):
     assert running.returncode == 130
     assert err == "interrupted; finished results are kept\n"
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    "body", ["raise RuntimeError('two' + chr(10) + 'lines')", "import sys; sys.exit(0)", "def f(:"]
+)
+def test_a_plugin_that_fails_is_one_line(tmp_path, body):
+    (tmp_path / "badplugin.py").write_text(body)
+    done = subprocess.run(
+        [sys.executable, "-m", "softmaxlab", "list", "maps", "--plugin", "badplugin"], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: plugin 'badplugin' cannot be imported")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_plain_terminal_gets_question_marks_not_a_traceback():
+    done = subprocess.run(
+        [sys.executable, "-m", "softmaxlab", "check", "attention/bayes-mean"],
+        capture_output=True, text=True, env=os.environ | {"PYTHONIOENCODING": "ascii"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr

@@ -40,7 +40,7 @@ def program(*arguments: str, **environment: str) -> subprocess.CompletedProcess:
     )
 
 
-def laws(*options: str, **environment: str) -> subprocess.CompletedProcess:
+def laws(**environment: str) -> subprocess.CompletedProcess:
     """The laws of the map `cubic` alone."""
     return subprocess.run(
         [sys.executable, "-m", "pytest", "tests/laws/test_maps.py", "-k", "cubic", "-n", "0", "-p", "no:cacheprovider"],
@@ -144,3 +144,52 @@ def test_a_map_without_readable_source_works_but_cannot_be_stored():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.startswith("2.0\nmap 'plus' was registered where its source cannot be read"), done.stderr
+
+
+REFUSED = """
+import functools, torch
+import softmaxlab as sl
+
+def power(scores, p):
+    return scores ** p
+
+for attempt in (
+    lambda: sl.attention.register(functools.partial(power, p=2), name="power"),
+    lambda: sl.attention.register(torch.relu),
+    lambda: sl.attention.register(lambda scores: scores, name="softmax"),
+    lambda: sl.attention.register(lambda scores: scores, name="not a name"),
+    lambda: sl.attention.register(lambda scores, visible: scores, name="rows", normalise="sum"),
+    lambda: sl.attention.register(lambda scores: scores, name="x", row_stochastic="maybe"),
+    lambda: sl.attention.register(lambda scores: scores, name="x", row_stochastik=True),
+):
+    try:
+        attempt()
+        print("accepted")
+    except sl.SpecError as error:
+        print(error)
+
+sl.attention.register(lambda scores: scores.sum(-1), name="flat")
+try:
+    sl.attention.weights("flat", torch.zeros(1, 2, 3))
+except sl.SpecError as error:
+    print(error)
+"""
+
+
+def test_what_cannot_be_a_map_is_refused(tmp_path):
+    (tmp_path / "script.py").write_text(REFUSED)
+    done = subprocess.run([sys.executable, "script.py"], capture_output=True, text=True)
+    expected = [
+        "a map is registered as a function of your own",
+        "a map is registered as a function of your own",
+        "map 'softmax' is registered already, by softmaxlab",
+        "a map needs a name that is a Python identifier",
+        "normalises by itself, got normalise='sum'",
+        "fact 'row_stochastic' of a map is True or False, got 'maybe'",
+        "unknown fact of a map 'row_stochastik', did you mean 'row_stochastic'?",
+        "map 'flat' must give one weight per score",
+    ]
+    lines = done.stdout.splitlines()
+    assert len(lines) == len(expected), done.stderr
+    for line, message in zip(lines, expected):
+        assert message in line

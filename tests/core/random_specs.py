@@ -1,4 +1,4 @@
-"""Random valid specs, and random ways to break one."""
+"""Random valid specs, and random ways to break them."""
 
 import numpy as np
 
@@ -17,20 +17,41 @@ def random_spec(rng: np.random.Generator):
     )
 
 
-# field → values that must be refused, for `attention/maps` on the command line (JSON or text)
-BROKEN_VALUES = {
-    "tokens": ["0", "-3", "1.5", '"many"', "null", "[1]", "true", "1e9", "NaN", "257"],
-    "scale": ["0", "-1", '"big"', "null", "[2.0]", "Infinity", "NaN", "{}", "-0.0"],
-    "seed": ["-1", "0.5", '"x"', "null", "true", "[0]"],
-    "maps": ['["sofmax"]', '"softmax"', "[]", "[1]", "null", '["softmax","relux"]', "{}", '["elu_elu"]', "7", "[null]"],
+def _number(rng: np.random.Generator) -> float:
+    return float(rng.standard_normal() * 10.0 ** rng.integers(-3, 6))
+
+
+# a wrong value for a field, drawn at random; every one must be refused
+WRONG = {
+    "tokens": lambda rng: rng.choice([-rng.integers(0, 10**6), rng.integers(257, 10**9)]).item(),
+    "scale": lambda rng: -abs(_number(rng)),
+    "seed": lambda rng: -int(rng.integers(1, 10**9)),
+    "maps": lambda rng: [str(rng.choice(score_maps())) + "x" * int(rng.integers(1, 9)), "softmax"],
+    "causal": lambda rng: int(rng.integers(0, 100)),
+    "bias": lambda rng: str(_number(rng)),
+    "scores": lambda rng: rng.standard_normal(int(rng.integers(1, 9))).tolist(),
 }
-BROKEN_NAMES = ["token", "scal", "sede", "map", "t", "maps.softmax", "tokens.x", "", "scale ", "__class__", "kind"]
+# of no field's type
+STRANGE = (
+    lambda rng: None,
+    lambda rng: {"x": _number(rng)},
+    lambda rng: f"word{rng.integers(10**6)}",
+    lambda rng: [[_number(rng)], [_number(rng), 2.0]],
+)
 
 
-def broken_setting(rng: np.random.Generator) -> tuple[str, str]:
-    """A `--set` argument that must be refused, and the word its error must name."""
-    if rng.random() < 0.25:
-        name = str(rng.choice(BROKEN_NAMES))
-        return f"{name}={rng.integers(100)}", name.split(".")[0] or "name=value"
-    name = str(rng.choice(list(BROKEN_VALUES)))
-    return f"{name}={rng.choice(BROKEN_VALUES[name])}", name
+def broken_spec(rng: np.random.Generator) -> tuple[dict, str]:
+    """A spec in plain form with one thing wrong, and the field its error must name."""
+    plain = random_spec(rng).plain()
+    field = str(rng.choice([name for name in plain if name != "kind"]))
+    match rng.integers(4):
+        case 0:
+            plain[field] = WRONG[field](rng)
+        case 1:
+            plain[field] = STRANGE[rng.integers(len(STRANGE))](rng)
+        case 2:
+            field = f"{field}{rng.integers(100)}"
+            plain[field] = 1
+        case 3:
+            field = plain["kind"] = plain["kind"] + str(rng.integers(100))
+    return plain, field

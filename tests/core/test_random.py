@@ -8,6 +8,8 @@ def test_the_same_name_gives_the_same_numbers():
     assert generator(3, "init").standard_normal() == generator(3, "init").standard_normal()
     draws = [torch.randn(4, generator=torch_generator(3, "init")) for _ in range(2)]
     assert torch.equal(*draws)
+    others = [torch.randn(4, generator=torch_generator(s, n)) for s, n in ((3, "data"), (4, "init"))]
+    assert not any(torch.equal(draws[0], other) for other in others)
 
 
 def test_the_numbers_never_change():

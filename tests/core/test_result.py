@@ -4,7 +4,7 @@ import pytest
 from softmaxlab import Result, Status, StoreError, simulate
 from softmaxlab.attention import Compare
 from softmaxlab.core.result import Outcome
-from softmaxlab.errors import SpecError
+from softmaxlab.errors import DamagedError, SpecError
 
 
 def example() -> Result:
@@ -66,6 +66,35 @@ def test_damage_is_noticed(tmp_path, file, damage):
         path.unlink()
     with pytest.raises(StoreError):
         Result.load(tmp_path / "entry")
+
+
+def test_what_cannot_be_saved_is_refused_when_made():
+    with pytest.raises(SpecError, match="notes hold JSON values only"):
+        Result({}, {}, notes={"n": np.int64(3)})
+    with pytest.raises(SpecError, match="without a slash, got 'a/b'"):
+        Result({"a/b": np.zeros(1)}, {"a/b": ("t",)})
+    with pytest.raises(SpecError, match="unknown array in axes 'aa', did you mean 'a'"):
+        Result({"a": np.zeros(1)}, {"a": ("t",), "aa": ("t",)})
+
+
+def test_results_are_not_overwritten(tmp_path):
+    example().save(tmp_path / "entry")
+    with pytest.raises(StoreError, match="exists already"):
+        example().save(tmp_path / "entry")
+
+
+def test_arrays_are_read_only():
+    with pytest.raises(ValueError, match="read-only"):
+        example()["a"][0] = 1
+
+
+def test_a_newer_format_is_refused_not_called_damage(tmp_path):
+    folder = example().save(tmp_path / "entry")
+    record = folder / "result.json"
+    record.write_text(record.read_text().replace('"format": 1', '"format": 2'))
+    with pytest.raises(StoreError, match="has format 2, this softmaxlab reads 1") as caught:
+        Result.load(folder)
+    assert not isinstance(caught.value, DamagedError)
 
 
 def test_axes_must_fit():

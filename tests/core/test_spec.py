@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field
 
+from softmaxlab import Result
 from softmaxlab.attention import Compare
 from softmaxlab.core.arrays import READABLE, Array
 from softmaxlab.core.spec import Record, Spec, from_json
@@ -35,6 +36,9 @@ class Whole(Spec):
     part: Part = Leaf()
     lr: float = 0.1
     points: Array = np.zeros(2)
+
+    def _run(self, device):
+        return Result({"lr": self.lr}, {})
 
 
 READ_KEYS = """
@@ -67,6 +71,36 @@ def test_equal_numbers_have_equal_keys():
     assert Whole(lr=1).key == Whole(lr=1.0).key
     assert Whole(points=[0, -0.0]).key == Whole(points=torch.zeros(2)).key
     assert Whole(lr=1).key != Whole(lr=2).key
+
+
+def test_zero_has_one_sign():
+    assert Whole(lr=-0.0).key == Whole(lr=0.0).key
+
+
+MINE = """
+import softmaxlab as sl
+
+class Mine(sl.Spec):
+    x: float = 1.0
+
+    def _run(self, device):
+        return sl.Result({"x": FACTOR * self.x}, {})
+
+print(sl.simulate(Mine(), store="runs")["x"].item())
+"""
+
+
+def test_a_users_own_spec_is_keyed_by_its_source(tmp_path):
+    for factor in (1, 2):
+        script = tmp_path / "script.py"
+        script.write_text(MINE.replace("FACTOR", str(factor)))
+        done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
+        assert done.stdout == f"{float(factor)}\n", done.stderr
+
+
+def test_two_classes_cannot_share_a_kind():
+    with pytest.raises(TypeError, match="is taken by"):
+        type("Compare", (Spec,), {"__module__": "softmaxlab.attention.elsewhere", "__annotations__": {}})
 
 
 def test_a_new_engine_version_moves_the_key(monkeypatch):
@@ -114,8 +148,8 @@ def test_fields_by_position():
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: Whole(lr="x"), "Whole.lr must be a number, got 'x'"),
-        (lambda: Whole(lr=True), "Whole.lr must be a number, got True"),
+        (lambda: Whole(lr="x"), "Whole.lr must be a valid number, got 'x'"),
+        (lambda: Whole(lr=True), "Whole.lr must be a valid number, got True"),
         (lambda: Whole(lr=float("nan")), "Whole.lr must be a finite number, got nan"),
         (lambda: Whole(points=[1.0, np.inf]), "Whole.points: must be finite, found inf at index [1]"),
         (lambda: Whole(points=[[1.0], [2.0, 3.0]]), "Whole.points: must be a rectangular array of numbers"),
@@ -135,7 +169,15 @@ def test_fields_by_position():
         (lambda: from_json("[1]"), "a spec is a JSON object with a 'kind', got list"),
         (lambda: from_json('{"kind": "os.system"}'), "unknown kind 'os.system'"),
         (lambda: from_json('{"kind": ["x"]}'), "a kind is a name, got ['x']"),
-        (lambda: from_json('{"kind": "tests.core.test_spec.Leaf"}'), "is a part of a spec, not a spec"),
+        (lambda: from_json('{"kind": "tests.core.test_spec.Leaf"}'), "cannot be simulated, it is a part or a family"),
+        (lambda: from_json('{"kind": "papers.FigureSpec"}'), "cannot be simulated"),
+        (lambda: from_json("[" * 10**5), "nested too deeply"),
+        (lambda: from_json('{"kind": "tests.core.test_spec.Whole", "lr": 1' + "0" * 5000 + "}"), "not a JSON document"),
+        (lambda: from_json('{"kind": "tests.core.test_spec.Whole", "lr": 1, "lr": 2}'), "'lr' is given twice"),
+        (lambda: Whole().replace(self=1), "unknown field of Whole 'self'"),
+        (lambda: Whole(self=1), "unknown field of Whole 'self'"),
+        (lambda: Whole(points={"shape": [-1], "float64_base64": "AAAAAAAAAAA="}), "must be an array, or an object"),
+        (lambda: Whole(points=np.ma.masked_array([1.0], [True])), "must be an array of real numbers"),
         (lambda: from_json(json.dumps({"kind": Whole.kind, "lr": float("inf")})), "finite numbers only, got Infinity"),
     ],
 )

@@ -1,11 +1,15 @@
+import dataclasses
 import logging
 import os
+import socket
+import subprocess
 
 import numpy as np
 import pytest
 
 from softmaxlab import Store, StoreError, simulate
 from softmaxlab.attention import Compare
+from softmaxlab.core.files import remove_damaged
 from tests.core.kill_writers import kill_round
 
 
@@ -47,18 +51,72 @@ def test_an_entry_under_a_wrong_name_is_not_trusted(tmp_path):
     store = Store(tmp_path)
     simulate(spec(0), store=store)
     os.rename(store.folder(spec(0).key), store.folder(spec(1).key))
-    with pytest.raises(StoreError, match="another spec"):
+    with pytest.raises(StoreError, match="another key"):
         store.load(spec(1).key)
     assert store.get(spec(1)) is None
 
 
 def test_the_first_of_two_writers_stays(tmp_path):
     store = Store(tmp_path)
-    first = simulate(spec(), store=store)
-    finished = first.provenance["finished"]
-    store.put(simulate(spec()))
-    assert store.load(spec().key).provenance["finished"] == finished
+    for writer in ("first", "second"):
+        store.put(dataclasses.replace(simulate(spec()), notes={"writer": writer}))
+    assert store.load(spec().key).notes == {"writer": "first"}
     assert len(store) == 1
+
+
+def test_a_whole_entry_written_meanwhile_survives_the_removal_of_a_damaged_one(tmp_path):
+    """Two processes find the same damage; the slower one must not delete the faster one's result."""
+    store = Store(tmp_path)
+    simulate(spec(), store=store)
+    remove_damaged(store.folder(spec().key), spec().key)
+    assert spec() in store
+
+
+def test_only_drafts_of_dead_writers_on_this_host_are_removed(tmp_path):
+    host, dead = socket.gethostname(), subprocess.Popen(["true"])
+    dead.wait()
+    drafts = {
+        "dead": f".writing-{dead.pid}-x@{host}",
+        "alive": f".writing-{os.getpid()}-x@{host}",
+        "elsewhere": f".writing-{dead.pid}-x@{host}2",
+        "strange": ".writing-notes",
+    }
+    for name in drafts.values():
+        (tmp_path / name).mkdir()
+    Store(tmp_path)
+    assert {p.name for p in tmp_path.iterdir()} == set(drafts.values()) - {drafts["dead"]}
+
+
+def test_entries_can_be_read_by_others(tmp_path):
+    store = Store(tmp_path)
+    simulate(spec(), store=store)
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    assert store.folder(spec().key).stat().st_mode == plain.stat().st_mode
+
+
+def test_results_of_an_older_engine_can_still_be_read_by_key(tmp_path, monkeypatch):
+    store = Store(tmp_path)
+    simulate(spec(), store=store)
+    (old,) = store.keys()
+    monkeypatch.setattr(Compare, "version", 2)
+    assert spec() not in store
+    assert store.load(old).spec == spec()
+    assert len(list(store)) == 1
+
+
+def test_a_full_disk_or_unwritable_folder_is_one_line(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="cannot write"):
+        Store(tmp_path / "file" / "runs").put(simulate(spec()))
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("softmaxlab.core.files._write_arrays", full)
+    with pytest.raises(StoreError, match="No space left"):
+        Store(tmp_path / "runs").put(simulate(spec()))
+    assert list((tmp_path / "runs").iterdir()) == []
 
 
 def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):

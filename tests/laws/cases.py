@@ -1,5 +1,6 @@
 """One way to call every map, on scores or on queries and keys, so that each law is written once."""
 
+import copy
 from dataclasses import dataclass
 
 import torch
@@ -32,7 +33,7 @@ class Case:
         return self.inputs[0], self.inputs[1][..., index, :]
 
     def cast(self, dtype: torch.dtype) -> "Case":
-        mlp = None if self.mlp is None else feature_mlp(WIDTH).to(dtype)
+        mlp = None if self.mlp is None else copy.deepcopy(self.mlp).to(dtype)
         return Case(self.name, tuple(x.to(dtype) for x in self.inputs), mlp)
 
 

@@ -30,7 +30,7 @@ def relu(x):
 
 def by_sum(w):
     total = math.fsum(w)
-    return [v / total for v in w] if total else w
+    return [v / total if total else 0.0 for v in w]
 
 
 def by_bounded_sum(w):
@@ -58,7 +58,7 @@ ROWS = {
     "softmax": softmax,
     "softmax1": softmax1,
     "sigmoid": sigmoid,
-    "sigmoid_norm": lambda x: by_sum(sigmoid(x)),
+    "sigmoid_norm": lambda x, b=0.0: by_sum(sigmoid(x, b)),
     "elu": elu,
     "elu_norm": lambda x: by_sum(elu(x)),
     "linear": list,
@@ -80,4 +80,4 @@ ROWS = {
     "mlp_norm": by_bounded_sum,
 }
 # over all heads and keys of a query at once; the caller multiplies by the number of heads
-JOINT_ROWS = {"bayes_softmax": softmax}
+JOINT_ROWS = {"bayes_softmax": lambda x, b: softmax([v + c for v, c in zip(x, b)])}

@@ -52,6 +52,23 @@ def test_sink_share():
     assert measure.sink_share(np.array([0.4, 0.2]), threshold=0.3) == 0.5
 
 
+def test_a_row_without_weight_has_no_score():
+    w = pattern().numpy()
+    w[:, :, 2] = 0
+    assert np.isnan(measure.sink_score(w)).all()
+
+
+@pytest.mark.parametrize("axis", [-1, -2, -3, 1, 4, -5])
+def test_samples_cannot_be_head_query_or_key(axis):
+    with pytest.raises(SpecError, match="samples must name axes before"):
+        measure.sink_score(pattern(), samples=axis)
+
+
+def test_no_queries_left():
+    with pytest.raises(SpecError, match="leave none of 3"):
+        measure.sink_score(pattern(shape=(2, 3, 5)))
+
+
 def test_an_unknown_definition_is_refused():
     with pytest.raises(SpecError, match="did you mean 'pooled'"):
         measure.sink_score(pattern(), "poled")

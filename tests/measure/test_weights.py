@@ -80,6 +80,46 @@ def test_tensors_keep_their_kind_and_gradient():
     assert isinstance(measure.entropy(w.detach().numpy()), np.ndarray)
 
 
+def test_signed_weights():
+    w = np.array([[[2.0, -1.0, 1.0]]])
+    p = np.array([0.5, 0.25, 0.25])
+    assert measure.entropy(w) == pytest.approx([-(p * np.log(p)).sum()])
+    assert measure.effective_keys(w) == pytest.approx([1 / (p * p).sum()])
+    assert measure.sparsity(w) == pytest.approx([1.0])  # max 2 over total 2, as the paper prints it
+    assert measure.sparsity(-w) == pytest.approx([-0.5])
+
+
+@pytest.mark.parametrize("map", ["softmax", "sparsemax"])
+def test_entropy_has_a_gradient_where_weights_are_zero(map):
+    scores = torch.randn(1, 5, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64).requires_grad_()
+    causal = torch.ones(5, 5, dtype=torch.bool).tril()
+    measure.entropy(attention.weights(map, scores, mask=causal)).sum().backward()
+    assert scores.grad.isfinite().all()
+
+
+def test_where_per_sample_is_the_same_for_every_head():
+    w = pattern(shape=(2, 2, 4, 5))  # as many samples as heads, so that a slip would be silent
+    where = torch.tensor([[True, True, True, True], [True, False, False, False]])
+    got = measure.sparsity(w, where=where)
+    assert_close(got[0], measure.sparsity(w)[0], **EXACT)
+    assert_close(got[1], w[1, :, 0].amax(-1), **EXACT)
+
+
+def test_arguments_of_any_kind():
+    w = pattern()
+    where = np.arange(6) < 3
+    assert_close(measure.entropy(weights=w, where=where), measure.entropy(w[..., :3, :]), **EXACT)
+    big_endian = w.numpy().astype(">f8")
+    np.testing.assert_array_equal(measure.total(big_endian), measure.total(w.numpy()))
+
+
+def test_masks_must_be_boolean():
+    with pytest.raises(SpecError, match="visible must be boolean"):
+        measure.entropy(pattern(), normalised=True, visible=torch.ones(5))
+    with pytest.raises(SpecError, match="where must be boolean"):
+        measure.entropy(pattern(), where=torch.ones(6))
+
+
 def test_bad_weights_are_refused():
     with pytest.raises(SpecError, match="weights must be"):
         measure.entropy(np.zeros((2, 2)))

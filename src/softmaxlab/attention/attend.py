@@ -45,18 +45,25 @@ def attend(
         raise SpecError(f"q and k differ in width: {q.shape[-1]} and {k.shape[-1]}")
     if k.shape[-2] != v.shape[-2]:
         raise SpecError(f"k and v differ in tokens: {k.shape[-2]} and {v.shape[-2]}")
-    phi_q, phi_k = (x if found.features is None else found.features(x, **given) for x in (q, k))
+    phi_q, phi_k = (_wide(x if found.features is None else found.features(x, **given)) for x in (q, k))
     scores = phi_q @ phi_k.transpose(-2, -1) / math.sqrt(q.shape[-1])
-    w = _weights(found, scores, mask, bias)
+    w = _weights(found, scores, mask, bias).to(q.dtype)
     return w @ v, w
 
 
 def _weights(found: Map, scores: Tensor, mask: Tensor | None, bias: Tensor | float | None) -> Tensor:
     _check_scores(scores, found)
-    wide = scores.to(_WIDER.get(scores.dtype, scores.dtype))
+    wide = _wide(scores)
     visible = _visible(mask, scores)
     w = found.weigh(wide, visible, _per_head(bias, wide, found))
+    if w.shape != scores.shape:
+        shapes = f"{tuple(w.shape)} for scores of shape {tuple(scores.shape)}"
+        raise SpecError(f"map {found.name!r} must give one weight per score, got shape {shapes}")
     return hide(w, visible).to(scores.dtype)
+
+
+def _wide(x: Tensor) -> Tensor:
+    return x.to(_WIDER.get(x.dtype, x.dtype))
 
 
 def _check_scores(scores: Tensor, found: Map) -> None:
@@ -89,6 +96,8 @@ def _per_head(bias: Tensor | float | None, scores: Tensor, found: Map) -> Tensor
         if bias is not None:
             raise SpecError(f"map {found.name!r} takes no bias")
         return None
+    if isinstance(bias, str):
+        raise SpecError(f"bias must be one number or one per head, got {bias!r}")
     per_head = torch.as_tensor(0.0 if bias is None else bias, dtype=scores.dtype, device=scores.device)
     heads = scores.shape[-3]
     if per_head.dim() > 1 or per_head.numel() not in (1, heads):

@@ -12,7 +12,7 @@ from softmaxlab.attention.masking import softmax
 def bayes_softmax(scores: Tensor, visible: Tensor | None, bias: Tensor) -> Tensor:
     heads = scores.shape[-3]
     flat = softmax(_heads_beside_keys(scores + bias), None if visible is None else _heads_beside_keys(visible))
-    return heads * flat.unflatten(-1, (heads, -1)).movedim(-2, -3)
+    return heads * flat.unflatten(-1, (heads, scores.shape[-1])).movedim(-2, -3)
 
 
 def _heads_beside_keys(x: Tensor) -> Tensor:

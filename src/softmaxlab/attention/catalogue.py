@@ -21,7 +21,7 @@ from softmaxlab.attention import (
     total,
     uniform,
 )
-from softmaxlab.attention.map import NORMALISERS, Map, Normalise, parameters_of
+from softmaxlab.attention.map import FACTS, NORMALISERS, Map, Normalise, parameters_of
 from softmaxlab.core.registry import Registry
 from softmaxlab.errors import SpecError, unknown
 
@@ -58,23 +58,24 @@ def register(
     """Make a map of your own function, under its own name: `@sl.attention.register`.
 
     The function is elementwise, `f(scores)`, or acts on rows, `f(scores, visible)`; with a parameter `bias` it takes
-    the per-head bias. `normalise` ("none", "sum" or "bounded") and the facts of `Map` may be given:
+    the per-head bias. `normalise` ("none", "sum" or "bounded") and FACTS may be given:
     `@sl.attention.register(normalise="sum", non_negative=True)`.
     """
     if normalise not in NORMALISERS:
         raise unknown("normaliser", normalise, NORMALISERS)
-    if wrong := facts.keys() - FACTS:
-        raise unknown("fact of a map", wrong.pop(), FACTS)
+    for fact, value in facts.items():
+        if fact not in FACTS:
+            raise unknown("fact of a map", fact, FACTS)
+        if not isinstance(value, bool):
+            raise SpecError(f"fact {fact!r} of a map is True or False, got {value!r}")
 
     def add(f: Callable) -> Callable:
-        if not callable(f):
-            raise SpecError(f"register takes a function, got {type(f).__name__}")
+        takes = parameters_of(f)
+        if "visible" in takes and normalise != "none":
+            raise SpecError(f"a map of rows, f(scores, visible), normalises by itself, got normalise={normalise!r}")
         title = name or f.__name__
-        learnable: dict[str, Any] = {"parameters": ("bias",)} if "bias" in parameters_of(f) else {}
-        MAPS.add(title, Map(title, f, normalise, **learnable | facts), defined_by=f)
+        learnable = ("bias",) if "bias" in takes else ()
+        MAPS.add(title, Map(title, f, normalise, parameters=learnable, **facts), defined_by=f)
         return f
 
     return add if function is None else add(function)
-
-
-FACTS = ("non_negative", "row_stochastic", "shift_invariant", "joint", "parameters", "source")

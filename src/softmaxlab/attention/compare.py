@@ -3,7 +3,7 @@
 from typing import Annotated
 
 import torch
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field, field_validator
 
 from softmaxlab.attention.attend import weights
 from softmaxlab.attention.catalogue import MAPS, names
@@ -18,11 +18,23 @@ def score_maps() -> tuple[str, ...]:
     return tuple(name for name in names() if MAPS[name].features is None)
 
 
+def _on_scores(maps: tuple[str, ...]) -> tuple[str, ...]:
+    if not maps:
+        raise ValueError("must name at least one map")
+    for name in maps:
+        if MAPS[name].features is not None:
+            raise ValueError(f"map {name!r} acts on queries and keys, not on scores")
+    return maps
+
+
+ScoreMaps = Annotated[tuple[Annotated[str, Named(MAPS)], ...], AfterValidator(_on_scores)]
+
+
 class Compare(Spec):
     """Weights of `scores` [head, query, key] under each of `maps`; `causal` hides later keys from a query."""
 
     scores: Array
-    maps: tuple[Annotated[str, Named(MAPS)], ...] = Field(default_factory=score_maps)
+    maps: ScoreMaps = Field(default_factory=score_maps)
     causal: bool = False
     bias: float = 0.0
 
@@ -32,15 +44,6 @@ class Compare(Spec):
         if scores.ndim != 3 or 0 in scores.shape:
             raise ValueError("must have the axes [head, query, key], none of them empty")
         return scores
-
-    @field_validator("maps")
-    @classmethod
-    def _on_scores(cls, maps):
-        if not maps:
-            raise ValueError("must name at least one map")
-        if on_qk := [name for name in maps if MAPS[name].features is not None]:
-            raise ValueError(f"map {on_qk[0]!r} acts on queries and keys, not on scores")
-        return maps
 
     def _run(self, device: str) -> Result:
         scores = torch.tensor(self.scores, device=device)

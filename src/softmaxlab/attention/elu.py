@@ -13,12 +13,12 @@ from softmaxlab.attention.masking import softmax
 
 
 def elu_plus_one(scores: Tensor) -> Tensor:
-    # not elu(χ) + 1, which loses all digits of e^χ for χ ≪ 0
-    return torch.where(scores > 0, scores + 1, scores.clamp(max=0).exp())
+    # not elu(χ) + 1, which loses all digits of e^χ for χ ≪ 0; the inner 0 keeps e^χ finite where it is not used
+    return torch.where(scores > 0, scores + 1, torch.where(scores > 0, 0, scores).exp())
 
 
 def elu_norm(scores: Tensor, visible: Tensor | None) -> Tensor:
-    log_w = torch.where(scores > 0, scores.clamp(min=0).log1p(), scores)
+    log_w = torch.where(scores > 0, torch.where(scores > 0, scores, 0).log1p(), scores)
     return softmax(log_w, visible)
 
 

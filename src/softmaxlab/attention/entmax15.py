@@ -10,6 +10,8 @@ FLOOR = -2.0  # in χ/2, where a key 1 below the peak has weight 0 already
 
 
 def entmax15(scores: Tensor, visible: Tensor | None) -> Tensor:
+    if scores.shape[-1] == 0:
+        return scores
     z = below_peak(scores / 2, visible, FLOOR)
     with torch.no_grad():
         support = z > _threshold(z)
@@ -32,7 +34,7 @@ def _threshold(z: Tensor) -> Tensor:
     mean = ordered.cumsum(dim=-1) / count
     spread = ordered.square().cumsum(dim=-1) - count * mean.square()
     tau = mean - ((1 - spread) / count).clamp(min=0).sqrt()
-    size = (tau <= ordered).sum(dim=-1, keepdim=True)
+    size = (tau <= ordered).sum(dim=-1, keepdim=True).clamp(min=1)  # NaN compares false and stays NaN
     return tau.gather(-1, size - 1)
 
 

@@ -13,6 +13,7 @@ from torch import Tensor
 from softmaxlab.attention.masking import bounded_share, hide, share
 
 Normalise = Literal["none", "sum", "bounded"]
+FACTS = ("non_negative", "row_stochastic", "shift_invariant", "joint")
 NORMALISERS: dict[str, Callable[[Tensor], Tensor]] = {"none": lambda w: w, "sum": share, "bounded": bounded_share}
 
 
@@ -29,7 +30,7 @@ class Map:
     function: Callable[..., Tensor]
     normalise: Normalise = "none"
     features: Callable[..., Tensor] | None = None
-    # facts
+    # FACTS
     non_negative: bool = False
     row_stochastic: bool = False  # weights of a row with a visible key sum to 1
     shift_invariant: bool = False  # adding a constant to a row of scores changes nothing

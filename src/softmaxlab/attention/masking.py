@@ -1,8 +1,8 @@
 """Hidden keys, written once for all maps.
 
 Conventions. `visible` is boolean, True = visible, already broadcast to the scores; None means all. A hidden key has
-weight exactly 0 and passes no gradient. A row with nothing to divide by (all keys hidden, or all weights zero) has
-all weights 0: it attends nowhere.
+weight exactly 0 and passes no gradient. A row with nothing to divide by (all keys hidden, or weights that sum to
+exactly 0) has all weights 0: it attends nowhere.
 """
 
 import torch
@@ -25,9 +25,14 @@ def softmax(logits: Tensor, visible: Tensor | None) -> Tensor:
 
 
 def share(weights: Tensor) -> Tensor:
-    """weights/Σ weights over the last axis."""
+    """weights/Σ weights over the last axis; a row that sums to exactly 0 becomes all 0."""
+    if weights.shape[-1] == 0:
+        return weights
+    # relative to the largest, so that neither the sum of huge weights nor that of tiny ones leaves the type's range
+    size = weights.detach().abs().amax(dim=-1, keepdim=True)
+    weights = weights / torch.where(size == 0, 1, size)
     total = weights.sum(dim=-1, keepdim=True)
-    return weights / torch.where(total == 0, torch.ones_like(total), total)
+    return torch.where(total == 0, 0, weights / torch.where(total == 0, 1, total))
 
 
 def bounded_share(weights: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from softmaxlab.attention.map import Map
-from softmaxlab.attention.masking import softmax
+from softmaxlab.attention.masking import hide, softmax
 
 
 def sigmoid(scores: Tensor, bias: Tensor) -> Tensor:
@@ -18,7 +18,7 @@ def sigmoid(scores: Tensor, bias: Tensor) -> Tensor:
 
 
 def sigmoid_norm(scores: Tensor, visible: Tensor | None, bias: Tensor) -> Tensor:
-    return softmax(logsigmoid(scores + bias), visible)
+    return softmax(logsigmoid(hide(scores, visible) + bias), visible)
 
 
 _FACTS: dict[str, Any] = {"non_negative": True, "parameters": ("bias",), "source": "ramapuram2025sigmoid"}

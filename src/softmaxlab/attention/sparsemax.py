@@ -10,6 +10,8 @@ FLOOR = -2.0  # a key 1 below the peak has weight 0 already
 
 
 def sparsemax(scores: Tensor, visible: Tensor | None) -> Tensor:
+    if scores.shape[-1] == 0:
+        return scores
     z = below_peak(scores, visible, FLOOR)
     with torch.no_grad():
         support = z > _threshold(z)
@@ -23,7 +25,7 @@ def _threshold(z: Tensor) -> Tensor:
     ordered = z.sort(dim=-1, descending=True).values
     count = torch.arange(1, z.shape[-1] + 1, device=z.device, dtype=z.dtype)
     sums = ordered.cumsum(dim=-1)
-    size = (1 + count * ordered > sums).sum(dim=-1, keepdim=True)
+    size = (1 + count * ordered > sums).sum(dim=-1, keepdim=True).clamp(min=1)  # NaN compares false and stays NaN
     return (sums.gather(-1, size - 1) - 1) / size
 
 

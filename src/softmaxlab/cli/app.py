@@ -1,5 +1,6 @@
 """The `softmaxlab` program. Exit codes: 0 done, 1 a claim or run failed, 2 bad input, 130 interrupted."""
 
+import io
 import logging
 import sys
 from collections.abc import Sequence
@@ -47,10 +48,16 @@ def _root(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the program; every expected failure is one line on stderr."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without Greek letters shows question marks
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     try:
         app(arguments)
     except SoftmaxlabError as error:
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(2)
+    except OSError as error:  # a folder that cannot be written, a full disk
         typer.echo(f"error: {error}", err=True)
         sys.exit(2)
     except SystemExit as stop:

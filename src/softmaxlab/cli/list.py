@@ -40,10 +40,10 @@ def _claims() -> list[dict[str, Any]]:
 
 def _maps() -> list[dict[str, Any]]:
     from softmaxlab.attention import MAPS, names
+    from softmaxlab.attention.map import FACTS
 
-    facts = ("non_negative", "row_stochastic", "shift_invariant", "joint")
     return [
-        {"name": name} | {fact: getattr(MAPS[name], fact) for fact in facts} | {"learns": list(MAPS[name].parameters)}
+        {"name": name} | {fact: getattr(MAPS[name], fact) for fact in FACTS} | {"learns": list(MAPS[name].parameters)}
         for name in names()
     ]
 

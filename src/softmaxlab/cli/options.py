@@ -35,8 +35,10 @@ def parse_settings(pairs: list[str] | None) -> dict[str, Any]:
         name, equals, text = pair.partition("=")
         if not (name and equals):
             raise SpecError(f"--set takes name=value, got {pair!r}")
+        if name in settings:
+            raise SpecError(f"--set {name} is given twice")
         try:
             settings[name] = json.loads(text)
-        except json.JSONDecodeError:
+        except (ValueError, RecursionError):
             settings[name] = text
     return settings

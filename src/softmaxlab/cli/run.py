@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from softmaxlab.cli.options import Json, Out, Plugin, Preset, parse_settings, print_json
-from softmaxlab.errors import SpecError, unknown
+from softmaxlab.cli.options import Json, Out, Plugin, parse_settings, print_json
+from softmaxlab.errors import SpecError
 
 if TYPE_CHECKING:
     from softmaxlab.core.result import Result
@@ -20,7 +20,7 @@ EXAMPLES = (
 
 def command(
     what: Annotated[str, typer.Argument(metavar="ID_OR_FILE", help="A figure's id, or a JSON file with a spec.")],
-    preset: Preset = "quick",
+    preset: Annotated[str | None, typer.Option(help="How much to compute: quick (default) or paper.")] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Change a setting; may be repeated.")
     ] = None,
@@ -32,25 +32,35 @@ def command(
     plugin: Plugin = None,
 ) -> None:
     """Compute one figure (or a spec from a file), keep the data and draw the picture."""
-    spec = _spec(what, preset).replace(**parse_settings(settings))
-    _check_look(format, style)
-
     from softmaxlab.core.simulate import simulate
     from softmaxlab.core.store import Store
-    from softmaxlab.papers.plot import plot
-    from softmaxlab.papers.style import save
+    from softmaxlab.papers.plot import can_plot, plot
+    from softmaxlab.papers.style import check_look, save
 
+    changes = parse_settings(settings)
+    spec = _spec(what, preset).replace(**changes)
+    check_look(format, style)
     store = Store(out)
     result = simulate(spec, store=store, device=device)
-    name = getattr(spec, "id", spec.key)
-    picture = save(plot(result), Path(out) / name, format, style)
+    name = _name(spec, bool(changes))
+    picture = save(plot(result), Path(out) / name, format, style) if can_plot(result) else None
     _report(name, result, store.folder(spec.key), picture, json)
     if not result.status.ok:
         raise typer.Exit(1)
 
 
-def _spec(what: str, preset: str) -> "Spec":
+def _name(spec: "Spec", changed: bool) -> str:
+    """Of the picture: the figure's id, told apart by the key if its settings were changed."""
+    id = getattr(spec, "id", None)
+    if id is None:
+        return spec.key
+    return f"{id}-{spec.key[:8]}" if changed else id
+
+
+def _spec(what: str, preset: str | None) -> "Spec":
     if what.endswith(".json"):
+        if preset is not None:
+            raise SpecError(f"a spec from a file has no presets, got --preset {preset}")
         from softmaxlab.core.spec import from_json
 
         try:
@@ -59,20 +69,10 @@ def _spec(what: str, preset: str) -> "Spec":
             raise SpecError(f"cannot read the spec {what!r}: {error}") from None
     from softmaxlab.papers.catalogue import figure
 
-    return figure(what).preset(preset)
+    return figure(what).preset(preset or "quick")
 
 
-def _check_look(format: str, style: str) -> None:
-    """Refuse an unknown format or style before the work, not after it."""
-    from softmaxlab.papers.style import FORMATS, STYLES
-
-    if format not in FORMATS:
-        raise unknown("format", format, FORMATS)
-    if style not in STYLES:
-        raise unknown("style", style, STYLES)
-
-
-def _report(name: str, result: "Result", data: Path, picture: Path, json: bool) -> None:
+def _report(name: str, result: "Result", data: Path, picture: Path | None, json: bool) -> None:
     if json:
         print_json(
             {
@@ -81,11 +81,11 @@ def _report(name: str, result: "Result", data: Path, picture: Path, json: bool) 
                 "sentence": result.status.sentence,
                 "spec": result.spec.plain() if result.spec else None,
                 "data": str(data),
-                "picture": str(picture),
+                "picture": str(picture) if picture else None,
                 "provenance": dict(result.provenance),
             }
         )
         return
     typer.echo(f"{name}: {result.status}")
     typer.echo(f"  data     {data}")
-    typer.echo(f"  picture  {picture}")
+    typer.echo(f"  picture  {picture or 'none is known for this kind of spec'}")

@@ -45,13 +45,14 @@ def encode(array: np.ndarray) -> list | dict:
 
 
 def _numbers(value: Any) -> np.ndarray:
-    if hasattr(value, "detach"):  # a torch tensor, without importing torch
-        value = value.detach().cpu().numpy()
     try:
+        if hasattr(value, "detach"):  # a torch tensor, without importing torch
+            value = value.detach().cpu()
+            value = (value.double() if value.is_floating_point() else value).numpy()
         array = np.asarray(value)
-    except ValueError:
+    except (ValueError, TypeError, RuntimeError):
         raise ValueError("must be a rectangular array of numbers") from None
-    if array.dtype.kind not in "fiu":
+    if array.dtype.kind not in "fiu" or isinstance(value, np.ma.MaskedArray):
         raise ValueError("must be an array of real numbers")
     return array.astype(np.float64)
 
@@ -59,6 +60,9 @@ def _numbers(value: Any) -> np.ndarray:
 def _decode(value: dict) -> np.ndarray:
     try:
         data = base64.b64decode(value[BYTES_KEY], validate=True)
-        return np.frombuffer(data, dtype="<f8").reshape(value["shape"]).astype(np.float64)
+        array = np.frombuffer(data, dtype="<f8").reshape(value["shape"]).astype(np.float64)
+        if list(array.shape) != list(value["shape"]) or len(value) != 2:
+            raise ValueError
+        return array
     except (KeyError, TypeError, ValueError):
         raise ValueError(f"must be an array, or an object with 'shape' and '{BYTES_KEY}'") from None

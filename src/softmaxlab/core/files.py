@@ -7,9 +7,11 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import shutil
 import socket
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,40 +19,43 @@ import numpy as np
 
 from softmaxlab.core.result import Outcome, Result, Status
 from softmaxlab.core.spec import from_plain
-from softmaxlab.errors import StoreError
+from softmaxlab.errors import DamagedError, StoreError
 
 DATA, RECORD = "result.nc", "result.json"
-TEMPORARY = ".writing-"  # then host, process id, and a random tail
+DRAFT = ".writing-"  # then process id, a random tail, and the host
 FORMAT = 1
 
 
-def write_result(result: Result, folder: Path) -> Path:
-    """Write into `folder`, which must not exist yet. If another writer is there first, its result stays."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(prefix=f"{_host_prefix()}{os.getpid()}-", dir=folder.parent))
+def write_result(result: Result, folder: Path, key: str | None = None) -> bool:
+    """Write into `folder` unless it exists; whether it was written. Of two writers at once the first one stays."""
     try:
-        _write_arrays(result, draft / DATA)
-        _write_record(result, draft)
-        _flush(draft)
-        try:
-            os.rename(draft, folder)
-        except OSError as error:
-            if not folder.is_dir():
-                raise StoreError(f"cannot write {folder}: {error}") from error
-        _flush(folder.parent)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
-    return folder
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with _draft_folder(folder.parent) as draft:
+            _write_arrays(result, draft / DATA)
+            _write_record(result, key, draft)
+            _flush(draft)
+            try:
+                os.rename(draft, folder)
+            except OSError:
+                if folder.is_dir():
+                    return False
+                raise
+            _flush(folder.parent)
+    except OSError as error:
+        raise StoreError(f"cannot write {folder}: {error}") from error
+    return True
 
 
-def read_result(folder: Path) -> Result:
-    """Read a folder back, checking it against its checksum."""
+def read_result(folder: Path, key: str | None = None) -> Result:
+    """Read a folder back, checking it against its checksum and, if given, the key it was filed under."""
     try:
         record = json.loads((folder / RECORD).read_text())
-        if record.pop("sha256") != _checksum(folder / DATA, record):
-            raise StoreError(f"{folder} is damaged: it does not match its checksum")
         if record["format"] != FORMAT:
             raise StoreError(f"{folder} has format {record['format']}, this softmaxlab reads {FORMAT}")
+        if record.pop("sha256") != _checksum(folder / DATA, record):
+            raise DamagedError(f"{folder} is damaged: it does not match its checksum")
+        if key is not None and record["key"] != key:
+            raise DamagedError(f"{folder} holds the result of another key, {record['key']}")
         return Result(
             **_read_arrays(folder / DATA),
             status=Status(Outcome(record["status"][0]), record["status"][1]),
@@ -58,27 +63,55 @@ def read_result(folder: Path) -> Result:
             spec=from_plain(record["spec"]) if record["spec"] else None,
             provenance=record["provenance"],
         )
-    except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+    except PermissionError as error:
         raise StoreError(f"{folder} cannot be read: {error}") from error
+    except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
+        raise DamagedError(f"{folder} cannot be read: {error}") from error
 
 
 def remove_abandoned(root: Path) -> None:
     """Delete drafts of writers on this host that are no longer alive."""
-    for draft in root.glob(f"{_host_prefix()}*"):
-        if not _alive(int(draft.name.removeprefix(_host_prefix()).split("-")[0])):
+    pattern = re.compile(rf"{re.escape(DRAFT)}(\d+)-[^@]*@{re.escape(socket.gethostname())}")
+    for draft in root.glob(f"{DRAFT}*"):
+        if (match := pattern.fullmatch(draft.name)) and not _alive(int(match[1])):
             shutil.rmtree(draft, ignore_errors=True)
 
 
-def set_aside(folder: Path) -> None:
-    """Delete a damaged result: rename, then remove, so that a reader never meets half a deletion."""
-    aside = Path(tempfile.mkdtemp(prefix=f"{_host_prefix()}{os.getpid()}-", dir=folder.parent))
-    with contextlib.suppress(FileNotFoundError):  # another writer was faster
-        os.rename(folder, aside / folder.name)
-    shutil.rmtree(aside, ignore_errors=True)
+def remove_damaged(folder: Path, key: str) -> None:
+    """Delete a damaged result: rename, look again, remove, so that no whole result written meanwhile is lost."""
+    with _draft_folder(folder.parent) as draft:
+        aside = draft / folder.name
+        try:
+            os.rename(folder, aside)
+        except FileNotFoundError:
+            return  # another writer was faster
+        with contextlib.suppress(DamagedError, OSError):
+            read_result(aside, key)
+            os.rename(aside, folder)
 
 
-def _host_prefix() -> str:
-    return f"{TEMPORARY}{socket.gethostname()}-"
+@contextlib.contextmanager
+def atomic(path: Path) -> Iterator[Path]:
+    """A temporary file beside `path` to write to; it takes the place of `path` when the block ends well."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with _draft_folder(path.parent) as draft:
+        yield draft / path.name
+        _flush(draft / path.name)
+        os.replace(draft / path.name, path)
+
+
+@contextlib.contextmanager
+def _draft_folder(parent: Path) -> Iterator[Path]:
+    """A new hidden folder, open to the same people as any other, gone at the end unless renamed."""
+    tail = f"@{socket.gethostname()}"
+    draft = Path(tempfile.mkdtemp(prefix=f"{DRAFT}{os.getpid()}-", suffix=tail, dir=parent))
+    umask = os.umask(0)
+    os.umask(umask)
+    try:
+        draft.chmod(0o777 & ~umask)
+        yield draft
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
 
 
 def _alive(process: int) -> bool:
@@ -92,7 +125,8 @@ def _alive(process: int) -> bool:
 
 
 def _write_arrays(result: Result, path: Path) -> None:
-    result.to_xarray().to_netcdf(path, engine="h5netcdf")
+    # through memory: HDF5 itself crashes the process when the disk is full
+    path.write_bytes(result.to_xarray().to_netcdf(None, engine="h5netcdf"))
 
 
 def _read_arrays(path: Path) -> dict[str, Any]:
@@ -108,9 +142,10 @@ def _numpy(values: np.ndarray) -> np.ndarray:
     return values.astype(np.str_) if values.dtype == object else values
 
 
-def _write_record(result: Result, folder: Path) -> None:
+def _write_record(result: Result, key: str | None, folder: Path) -> None:
     record = {
         "format": FORMAT,
+        "key": key,
         "spec": result.spec.plain() if result.spec else None,
         "status": [result.status.outcome, result.status.sentence],
         "notes": dict(result.notes),

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import numpy as np
 from pydantic import BaseModel, ValidationError
 
 from softmaxlab.errors import unknown
@@ -27,7 +26,7 @@ def _sentence(error: Any, model: type[BaseModel]) -> str:
     if error["type"] == "value_error":  # raised by our own validators
         expected = f": {error['ctx']['error']}"
     elif error["msg"].startswith("Input should be "):
-        expected = " must be " + error["msg"].removeprefix("Input should be ").replace("a valid ", "a ", 1)
+        expected = " must be " + error["msg"].removeprefix("Input should be ")
     else:
         expected = f": {error['msg']}"
     return f"{owner}{expected}{_given(error['input'], expected) if path else ''}"
@@ -37,7 +36,7 @@ def _given(value: Any, expected: str) -> str:
     """', got …', cut short; nothing for a whole record, or for a name that the sentence quotes already."""
     if isinstance(value, (dict, BaseModel)) or (isinstance(value, str) and repr(value) in expected):
         return ""
-    if isinstance(value, np.ndarray) or hasattr(value, "shape"):
-        return f", got an array of shape {tuple(value.shape)}"
+    if (shape := getattr(value, "shape", None)) is not None:
+        return f", got an array of shape {tuple(shape)}"
     text = repr(value).replace("\n", " ")
     return f", got {text if len(text) <= SHOWN else text[:SHOWN] + '…'}"

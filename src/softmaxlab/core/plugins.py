@@ -3,6 +3,7 @@
 The list travels in the environment, so a spawned process knows it without being told.
 """
 
+import contextlib
 import importlib
 import os
 import sys
@@ -23,13 +24,17 @@ def remember(module: str) -> None:
 
 
 def load(module: str) -> None:
-    """Import a plugin by name, from the current folder too, as `python -m` would."""
+    """Import a plugin by name, from the current folder too, as `python -m` would. What it prints goes to stderr."""
+    if not all(part.isidentifier() for part in module.split(".")):
+        raise SpecError(f"a plugin is a module's dotted name, such as mymodule, got {module!r}")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
-        importlib.import_module(module)
-    except ImportError as error:
-        raise SpecError(f"plugin {module!r} cannot be imported: {error}") from error
+        with contextlib.redirect_stdout(sys.stderr):
+            importlib.import_module(module)
+    except (Exception, SystemExit) as error:  # it is the user's code: it may do anything
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise SpecError(f"plugin {module!r} cannot be imported: {reason}") from error
     remember(module)
 
 

@@ -27,17 +27,22 @@ class Registry(Generic[Entry]):
         self.kind = kind
         self._entries: dict[str, Entry] = {}
         self._fingerprints: dict[str, str | None] = {}
+        self._modules: dict[str, str] = {}
 
     def add(self, name: str, entry: Entry, defined_by: Callable | None = None) -> Entry:
         """Register an entry. `defined_by` is the user's function or class; None marks a built-in."""
         if not name.isidentifier():
             raise SpecError(f"a {self.kind} needs a name that is a Python identifier, got {name!r}")
-        if name in self._entries and (defined_by is None or self._fingerprints[name] == ""):
-            raise SpecError(f"{self.kind} {name!r} is registered already")
-        self._entries[name] = entry
+        if defined_by is not None and not (inspect.isfunction(defined_by) or inspect.isclass(defined_by)):
+            # anything else carries state that its source does not show
+            raise SpecError(f"a {self.kind} is registered as a function of your own, got {defined_by!r}")
+        home = "softmaxlab" if defined_by is None else defined_by.__module__
+        if self._modules.get(name, home) != home or (name in self._entries and defined_by is None):
+            raise SpecError(f"{self.kind} {name!r} is registered already, by {self._modules[name]}")
+        self._entries[name], self._modules[name] = entry, home
         self._fingerprints[name] = "" if defined_by is None else source_hash(defined_by)
         if defined_by is not None:
-            plugins.remember(defined_by.__module__)
+            plugins.remember(home)
         return entry
 
     def names(self) -> tuple[str, ...]:
@@ -45,12 +50,9 @@ class Registry(Generic[Entry]):
         return tuple(self._entries)
 
     def __getitem__(self, name: str) -> Entry:
-        if name not in self._entries:
-            plugins.load_remembered()
-        try:
-            return self._entries[name]
-        except (KeyError, TypeError):
-            raise unknown(self.kind, name, self._entries) from None
+        if not isinstance(name, str) or name not in self.names():
+            raise unknown(self.kind, name, self._entries)
+        return self._entries[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names())
@@ -70,7 +72,7 @@ class Registry(Generic[Entry]):
         return found
 
 
-def source_hash(thing: Callable) -> str | None:
+def source_hash(thing: Callable | type) -> str | None:
     """Hash of the module file that defines `thing` (helpers beside it count), or of its own source in a notebook."""
     file = getattr(sys.modules.get(thing.__module__), "__file__", None)
     try:

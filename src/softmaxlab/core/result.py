@@ -1,6 +1,8 @@
 """Results: arrays with named axes, a status that carries a sentence, and the spec that made them."""
 
 import enum
+import html
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from softmaxlab.core.spec import Spec
-from softmaxlab.errors import SpecError, unknown
+from softmaxlab.errors import SpecError, StoreError, unknown
 
 if TYPE_CHECKING:
     import pandas
@@ -58,9 +60,12 @@ class Result:
     provenance: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self):
-        arrays = {name: np.asarray(value) for name, value in self.arrays.items()}
+        arrays = {name: _read_only(value) for name, value in self.arrays.items()}
         axes = {name: tuple(self.axes.get(name, ())) for name in arrays}
+        if extra := self.axes.keys() - arrays.keys():
+            raise unknown("array in axes", extra.pop(), arrays)
         _check_axes(arrays, axes)
+        _check_storable(arrays, self.notes)
         object.__setattr__(self, "arrays", MappingProxyType(arrays))
         object.__setattr__(self, "axes", MappingProxyType(axes))
 
@@ -89,9 +94,10 @@ class Result:
         return f"<Result of {kind}, {self.status}>{body}"
 
     def _repr_html_(self) -> str:
-        rows = "".join(f"<tr><td><b>{n}</b></td><td>{a}</td><td>{d}</td></tr>" for n, a, d in self._rows())
+        cells = ("".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in self._rows())
+        rows = "".join(f"<tr>{row}</tr>" for row in cells)
         kind = self.spec.kind if self.spec else "no spec"
-        return f"<p>Result of <code>{kind}</code>, {self.status}</p><table>{rows}</table>"
+        return f"<p>Result of <code>{kind}</code>, {html.escape(str(self.status))}</p><table>{rows}</table>"
 
     def to_xarray(self) -> "xarray.Dataset":
         """The arrays as one labelled dataset."""
@@ -109,7 +115,9 @@ class Result:
         """Write the result into a new folder, all or nothing."""
         from softmaxlab.core.files import write_result
 
-        return write_result(self, Path(folder))
+        if not write_result(self, Path(folder)):
+            raise StoreError(f"{folder} exists already, and results are not overwritten")
+        return Path(folder)
 
     @classmethod
     def load(cls, folder: str | Path) -> "Result":
@@ -117,6 +125,23 @@ class Result:
         from softmaxlab.core.files import read_result
 
         return read_result(Path(folder))
+
+
+def _read_only(value: Any) -> np.ndarray:
+    view = np.asarray(value).view()
+    view.setflags(write=False)
+    return view
+
+
+def _check_storable(arrays: Mapping[str, np.ndarray], notes: Mapping[str, Any]) -> None:
+    """Say now, not after hours of work, what could not be saved."""
+    for name in arrays:
+        if "/" in name or not name:
+            raise SpecError(f"an array's name is a word without a slash, got {name!r}")
+    try:
+        json.dumps(dict(notes))
+    except (TypeError, ValueError) as error:
+        raise SpecError(f"notes hold JSON values only: {error}") from None
 
 
 def _check_axes(arrays: Mapping[str, np.ndarray], axes: Mapping[str, tuple[str, ...]]) -> None:

@@ -5,6 +5,7 @@ import platform
 import time
 from datetime import UTC, datetime
 from importlib.metadata import version
+from pathlib import Path
 
 from softmaxlab.core.result import Result
 from softmaxlab.core.spec import Spec
@@ -14,10 +15,16 @@ from softmaxlab.errors import SpecError
 RECORDED = ("softmaxlab", "numpy", "scipy", "torch", "numba")
 
 
-def simulate(spec: Spec, store: Store | None = None, device: str = "cpu") -> Result:
-    """Compute a spec's result, or take it from the store if it is there. Without a store nothing is written."""
+def simulate(spec: Spec, store: Store | str | Path | None = None, device: str = "cpu") -> Result:
+    """Compute a spec's result, or take it from the store (or its folder) if it is there.
+
+    Without a store nothing is written.
+    """
     if not isinstance(spec, Spec):
         raise SpecError(f"simulate takes a spec, got {type(spec).__name__}")
+    _check_device(device)
+    if isinstance(store, (str, Path)):
+        store = Store(store)
     if store is not None and (found := store.get(spec)) is not None:
         return found
     began = time.perf_counter()
@@ -26,6 +33,19 @@ def simulate(spec: Spec, store: Store | None = None, device: str = "cpu") -> Res
     if store is not None:
         store.put(result)
     return result
+
+
+def _check_device(device: str) -> None:
+    """Refuse a device that is not there before any work."""
+    if device == "cpu":
+        return
+    import torch
+
+    try:
+        torch.zeros(1, device=device).item()
+    except (RuntimeError, NotImplementedError, AssertionError, TypeError) as error:
+        reason = str(error).splitlines()[0]
+        raise SpecError(f"device {device!r} cannot be used here: {reason}") from None
 
 
 def _provenance(seconds: float, device: str) -> dict:

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, Validatio
 from softmaxlab.core import plugins
 from softmaxlab.core.arrays import encode
 from softmaxlab.core.messages import one_line
-from softmaxlab.core.registry import Named, Registry
+from softmaxlab.core.registry import Named, Registry, source_hash
 from softmaxlab.errors import SpecError, unknown
 
 KEY_LENGTH = 24  # hex digits = 96 bits: a collision among 1e9 results has probability 6e-12
@@ -43,9 +43,12 @@ class Record(BaseModel):
         # ours are named by their laboratory, softmaxlab.polarization.flow.Flow → polarization.Flow
         home = parts[1:-1] if parts[0] == "softmaxlab" else parts
         cls.kind = ".".join([*home, cls.__name__])
+        known = Record.kinds.setdefault(cls.kind, cls)
+        if known.__module__ != cls.__module__:
+            raise TypeError(f"kind {cls.kind!r} is taken by {known.__module__}, name the class otherwise")
         Record.kinds[cls.kind] = cls
 
-    def __init__(self, *values: Any, **fields: Any):
+    def __init__(self, /, *values: Any, **fields: Any):
         names = list(type(self).model_fields)
         if len(values) > len(names):
             raise SpecError(f"{type(self).__name__} takes at most {len(names)} values, got {len(values)}")
@@ -79,7 +82,7 @@ class Record(BaseModel):
         """The canonical JSON: sorted keys, no spaces, shortest exact floats."""
         return json.dumps(self.plain(), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
-    def replace(self, **changes: Any) -> Self:
+    def replace(self, /, **changes: Any) -> Self:
         """A copy with some fields changed; a dotted name reaches into a nested record: `{"task.vocab": 81}`."""
         fields = {name: getattr(self, name) for name in type(self).model_fields}
         for path, value in changes.items():
@@ -119,22 +122,33 @@ def from_plain(value: Any) -> Spec:
         raise SpecError(f"a spec is a JSON object with a 'kind', got {type(value).__name__}")
     fields = dict(value)
     found = _class_of(fields.pop("kind"))
-    if not issubclass(found, Spec):
-        raise SpecError(f"kind {found.kind!r} is a part of a spec, not a spec")
+    if not issubclass(found, Spec) or found._run is Spec._run:
+        raise SpecError(f"kind {found.kind!r} cannot be simulated, it is a part or a family of specs")
     return found(**fields)
 
 
 def from_json(text: str) -> Spec:
     """The spec that a JSON text describes."""
     try:
-        value = json.loads(text, parse_constant=_refuse_constant)
-    except json.JSONDecodeError as error:
+        return from_plain(json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_once_each))
+    except RecursionError:
+        raise SpecError("not a spec: the JSON is nested too deeply") from None
+    except ValueError as error:
+        if isinstance(error, SpecError):
+            raise
         raise SpecError(f"not a JSON document: {error}") from None
-    return from_plain(value)
 
 
 def _refuse_constant(name: str) -> None:
     raise SpecError(f"a spec holds finite numbers only, got {name}")
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        twice = next(name for i, (name, _) in enumerate(pairs) if name in dict(pairs[:i]))
+        raise SpecError(f"field {twice!r} is given twice")
+    return fields
 
 
 def _class_of(kind: Any) -> type[Record]:
@@ -174,13 +188,20 @@ def _plain(value: Any) -> Any:
 
 
 def _strict_plain(value: Any) -> Any:
-    """JSON lists as tuples and NumPy scalars as Python's, so that strict validation sees one type per thing."""
+    """JSON lists as tuples, NumPy scalars as Python's, -0.0 as 0.0: one value per thing for strict validation."""
     if isinstance(value, (list, tuple)):
         return tuple(_strict_plain(item) for item in value)
-    return value.item() if isinstance(value, np.generic) else value
+    value = value.item() if isinstance(value, np.generic) else value
+    return value + 0.0 if isinstance(value, float) else value
 
 
 def _fingerprints(record: Record) -> Iterator[str]:
+    """Hashes of all user code behind a record: its class, and the registered names in it."""
+    if not type(record).__module__.startswith("softmaxlab."):
+        source = source_hash(type(record))
+        if source is None:
+            raise SpecError(f"{type(record).__name__} has no readable source to key its results; define it in a module")
+        yield source
     for name, field in type(record).model_fields.items():
         value = getattr(record, name)
         if isinstance(value, Record):

@@ -8,10 +8,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from softmaxlab.core.files import read_result, remove_abandoned, set_aside, write_result
+from softmaxlab.core.files import read_result, remove_abandoned, remove_damaged, write_result
 from softmaxlab.core.result import Result
 from softmaxlab.core.spec import KEY_LENGTH, Spec
-from softmaxlab.errors import StoreError
+from softmaxlab.errors import DamagedError, StoreError
 
 log = logging.getLogger(__name__)
 KEY = re.compile(rf"[0-9a-f]{{{KEY_LENGTH}}}")
@@ -37,10 +37,9 @@ class Store:
 
     def load(self, key: str) -> Result:
         """One entry by key; a damaged one, or one filed under a wrong key, raises StoreError."""
-        result = read_result(self.folder(key))
-        if result.spec is None or result.spec.key != key:
-            raise StoreError(f"{self.folder(key)} holds another spec than its name says")
-        return result
+        if not self.folder(key).exists():
+            raise StoreError(f"{self.root} holds no result {key}")
+        return read_result(self.folder(key), key)
 
     def get(self, spec: Spec) -> Result | None:
         """The result of a spec, or None if it is absent or damaged (damage is logged, so it is computed anew)."""
@@ -48,7 +47,7 @@ class Store:
             return None
         try:
             return self.load(spec.key)
-        except StoreError as error:
+        except DamagedError as error:
             log.warning("%s; it will be computed again", error)
             return None
 
@@ -56,16 +55,23 @@ class Store:
         """File a result under its spec's key. A whole entry that is there already stays; a damaged one is replaced."""
         if result.spec is None:
             raise StoreError("only a result with a spec can be stored")
-        folder = self.folder(result.spec.key)
+        key = result.spec.key
+        folder = self.folder(key)
         if folder.exists() and self.get(result.spec) is None:
-            set_aside(folder)
-        return write_result(result, folder)
+            remove_damaged(folder, key)
+        write_result(result, folder, key)
+        return folder
 
     def __contains__(self, spec: Spec) -> bool:
         return self.get(spec) is not None
 
     def __iter__(self) -> Iterator[Result]:
-        return (self.load(key) for key in self.keys())
+        """All results that can be read; the others are logged."""
+        for key in self.keys():
+            try:
+                yield self.load(key)
+            except StoreError as error:
+                log.warning("%s", error)
 
     def __len__(self) -> int:
         return len(self.keys())

@@ -6,9 +6,10 @@ prediction is not random), averages, then clips to [0, 1], which matters for sig
 
 from typing import Literal
 
+import torch
 from torch import Tensor
 
-from softmaxlab.errors import unknown
+from softmaxlab.errors import SpecError, unknown
 from softmaxlab.measure.arrays import on_arrays
 from softmaxlab.measure.weights import check_weights
 
@@ -33,16 +34,26 @@ def sink_score(
     check_weights(weights)
     if definition not in DEFINITIONS:
         raise unknown("definition", definition, DEFINITIONS)
+    axes = tuple(_sample_axis(axis, weights.dim()) for axis in ((samples,) if isinstance(samples, int) else samples))
     on_key, total = weights[..., queries, key], weights[..., queries, :].sum(dim=-1)
+    if total.shape[-1] == 0:
+        raise SpecError(f"queries {queries} leave none of {weights.shape[-2]}: choose others, such as slice(None)")
+    total = total.masked_fill(total == 0, torch.nan)  # a row without weight has no share
     if definition == "per_position":
         score = (on_key / total).mean(dim=-1)
     else:
         score = on_key.sum(dim=-1) / total.sum(dim=-1)
-    if samples != ():
-        # the two axes that are gone stood last, so only counting from the end must be shifted
-        axes = (samples,) if isinstance(samples, int) else samples
-        score = score.mean(dim=tuple(axis if axis >= 0 else axis + 2 for axis in axes))
+    if axes:
+        score = score.mean(dim=axes)
     return score.clamp(0.0, 1.0)
+
+
+def _sample_axis(axis: int, dimensions: int) -> int:
+    """An axis of the weights, counted from the front; not head, query or key."""
+    front = axis % dimensions if -dimensions <= axis < dimensions else dimensions
+    if front >= dimensions - 3:
+        raise SpecError(f"samples must name axes before [head, query, key], got {axis} of {dimensions} axes")
+    return front
 
 
 @on_arrays

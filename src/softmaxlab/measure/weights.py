@@ -1,8 +1,8 @@
 """Measures of weights [..., head, query, key]: how a head spreads its attention.
 
 Each reduces the keys and averages over the queries, giving [..., head]; `where` (boolean, [..., query]) picks the
-queries that count, for instance those that are not padding. A row whose weights are all zero has no distribution:
-its value is NaN, and so is any mean that counts it.
+queries that count, for instance those that are not padding, the same for every head. A row whose weights are all zero
+has no distribution: its value is NaN, and so is any mean that counts it.
 """
 
 import torch
@@ -22,9 +22,11 @@ def entropy(
     the weights); a row of one key counts 0.
     """
     check_weights(weights)
-    rows = torch.special.entr(_distribution(weights)).sum(dim=-1)
+    p = _distribution(weights)
+    # −p log p, with its gradient cut at p = 0, where a masked key would make it infinite
+    rows = torch.where(p == 0, 0, -p * torch.where(p == 0, 1, p).log()).sum(dim=-1)
     if normalised:
-        keys = torch.ones_like(weights) if visible is None else visible.broadcast_to(weights.shape)
+        keys = torch.ones_like(weights) if visible is None else _boolean(visible, "visible").broadcast_to(weights.shape)
         rows = rows / keys.sum(dim=-1).clamp(min=2).log()  # not log 1 = 0: that row's entropy is 0 already
     return _mean_over_queries(rows, where)
 
@@ -56,6 +58,12 @@ def check_weights(weights: Tensor) -> None:
         raise SpecError(f"weights must be floating-point [..., head, query, key], got {got}")
 
 
+def _boolean(mask: Tensor, name: str) -> Tensor:
+    if mask.dtype != torch.bool:
+        raise SpecError(f"{name} must be boolean, got {mask.dtype}")
+    return mask
+
+
 def _distribution(weights: Tensor) -> Tensor:
     size = weights.abs()
     return size / size.sum(dim=-1, keepdim=True)
@@ -64,5 +72,8 @@ def _distribution(weights: Tensor) -> Tensor:
 def _mean_over_queries(rows: Tensor, where: Tensor | None) -> Tensor:
     if where is None:
         return rows.mean(dim=-1)
+    where = _boolean(where, "where")
+    if 1 < where.dim() < rows.dim():
+        where = where.unsqueeze(-2)  # [..., query]: the same for every head
     counted = where.broadcast_to(rows.shape)
     return rows.masked_fill(~counted, 0.0).sum(dim=-1) / counted.sum(dim=-1)

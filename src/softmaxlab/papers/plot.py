@@ -20,11 +20,15 @@ DRAWN_BY = {
 }
 
 
+def can_plot(result: Result) -> bool:
+    return isinstance(result.spec, FigureSpec) or (result.spec is not None and result.spec.kind in DRAWN_BY)
+
+
 def plot(result: Result) -> "matplotlib.figure.Figure":
     """A picture of a result: a figure's own, or the default one for its kind of spec."""
+    kind = result.spec.kind if result.spec else "no spec"
     if isinstance(result.spec, FigureSpec):
         return result.spec.draw(result)
-    kind = result.spec.kind if result.spec else "no spec"
-    if kind not in DRAWN_BY:
+    if not can_plot(result):
         raise SpecError(f"no picture is known for results of {kind}; known: {', '.join(DRAWN_BY)}")
     return DRAWN_BY[kind](result)

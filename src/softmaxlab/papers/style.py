@@ -1,8 +1,9 @@
 """How pictures look: colours that all readers can tell apart, sizes of journal columns, files that do not change."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from softmaxlab.core.files import atomic
 from softmaxlab.errors import unknown
 
 if TYPE_CHECKING:
@@ -20,19 +21,22 @@ def save(figure: "matplotlib.figure.Figure", path: Path, format: str = "png", st
     """Write a picture; an SVG or PDF is the same byte for byte on every run."""
     import matplotlib
 
+    check_look(format, style)
+    _fit(figure, *STYLES[style])
+    path = path.with_name(f"{path.name}.{format}")
+    stamp = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(format)
+    settings: dict[Any, Any] = {"svg.hashsalt": "softmaxlab", "svg.fonttype": "none", "pdf.fonttype": 42}
+    with atomic(path) as draft, matplotlib.rc_context(settings):
+        figure.savefig(draft, format=format, dpi=150, metadata=stamp)
+    return path
+
+
+def check_look(format: str, style: str) -> None:
+    """Refuse an unknown format or style, before any work."""
     if format not in FORMATS:
         raise unknown("format", format, FORMATS)
     if style not in STYLES:
         raise unknown("style", style, STYLES)
-    _fit(figure, *STYLES[style])
-    path = path.with_name(f"{path.name}.{format}")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.writing")
-    stamp = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(format)
-    with matplotlib.rc_context({"svg.hashsalt": "softmaxlab", "svg.fonttype": "none", "pdf.fonttype": 42}):
-        figure.savefig(draft, format=format, dpi=150, metadata=stamp)
-    draft.replace(path)
-    return path
 
 
 def _fit(figure: "matplotlib.figure.Figure", width: float | None, points: float | None) -> None:

@@ -16,7 +16,12 @@ from softmaxlab.polarization.problem import Problem
 
 
 def log_time(
-    problem: Problem, field: Field, pieces: Sequence[tuple[float, Callable]], strength: np.ndarray, m: np.ndarray, rtol: float
+    problem: Problem,
+    field: Field,
+    pieces: Sequence[tuple[float, Callable]],
+    strength: np.ndarray,
+    m: np.ndarray,
+    rtol: float,
 ) -> np.ndarray:
     """log t at each strength, where the margin is m; −inf at strength 0."""
     from scipy.integrate import solve_ivp

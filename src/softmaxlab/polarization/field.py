@@ -70,13 +70,15 @@ class Field:
         Some guards are velocities. Of a loss that settles they are taken in t, not in τ: once r is 0 but for rounding,
         e^τ r is noise that grows without end.
         """
-        return self.kinks.guard(self._point(0.0 if self.loss.settles else tau, y)[0]).ravel()
+        with np.errstate(all="ignore"):
+            return self.kinks.guard(self._point(0.0 if self.loss.settles else tau, y)[0]).ravel()
 
     def switch(self, tau: float, y: np.ndarray, hit: np.ndarray) -> np.ndarray:
         """Enter the next mode, where the guards `hit` are at their root; the state to go on from."""
-        now = self._point(0.0 if self.loss.settles else tau, y)[0]
         y = y.copy()
-        self._write(y, self.kinks.switch(now, hit.reshape(self.kinks.guard(now).shape)))
+        with np.errstate(all="ignore"):
+            now = self._point(0.0 if self.loss.settles else tau, y)[0]
+            self._write(y, self.kinks.switch(now, hit.reshape(self.kinks.guard(now).shape)))
         return y
 
     def parameters(self, rows: np.ndarray) -> dict[str, np.ndarray]:
@@ -86,10 +88,6 @@ class Field:
             for name, (where, shape) in self.places.items()
         }
         return moving | {name: np.repeat(x[None], len(rows), axis=0) for name, x in self.still.items()}
-
-    def weights(self, y: np.ndarray) -> np.ndarray:
-        """The weights s in the present mode."""
-        return self._point(0.0, y)[0].s
 
     def _point(self, tau: float, y: np.ndarray) -> tuple[Point, np.ndarray]:
         at = {name: y[where].reshape(shape) for name, (where, shape) in self.places.items()} | self.still

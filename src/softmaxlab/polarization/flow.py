@@ -19,6 +19,8 @@ from softmaxlab.polarization.clock import log_time
 from softmaxlab.polarization.field import Field
 from softmaxlab.polarization.integrate import Run, integrate
 from softmaxlab.polarization.losses import Linear
+from softmaxlab.polarization.maps import FUNCTIONS, SHARES
+from softmaxlab.polarization.models import Parameters
 from softmaxlab.polarization.problem import Problem
 from softmaxlab.polarization.record import History, axes_of
 from softmaxlab.polarization.reduction import is_aligned, rebuilt, reduced
@@ -26,7 +28,7 @@ from softmaxlab.polarization.reduction import is_aligned, rebuilt, reduced
 Solver = Literal["DOP853", "LSODA", "BDF", "Radau"]
 JACOBIAN_LIMIT = 1000  # variables; beyond, one factorisation of a dense Jacobian costs seconds
 FIRST, FIRST_PART = 1e-2, 1e-4  # the first recorded time after 0: this, or this part of the end if that is less
-SINGULAR_WEIGHT = 1e4  # a run that fails with weights f(a)/Σf(a) beyond this fails because Σf(a) → 0
+VANISHED = 1e-4  # a run that fails with Σf(a) this small, of what it was at t = 0, fails because weights f/Σf do
 
 Points = Annotated[int, Bounds(ge=2, le=1_000_000)]
 Tolerance = Annotated[float, Bounds(ge=1e-13, le=1e-2)]
@@ -103,12 +105,18 @@ def _record(problem: Problem, field: Field, t: np.ndarray, run: Run) -> History:
         more = {"strength": rows[:, -1]} if field.with_strength else {}
         history.add(field.parameters(rows), **more)
     if not run.status.ok and run.y is not None:
-        with np.errstate(all="ignore"):
-            largest = np.abs(field.weights(run.y)).max()
-        if not largest < SINGULAR_WEIGHT:
-            sentence = f"Σf(a) reaches 0, where map {problem.map!r} divides by it; {run.status.sentence}"
+        start, last = (_denominator(problem, field.parameters(y[None])) for y in (field.start, run.y))
+        if (last <= VANISHED * start).any():
+            sentence = f"Σf(a) reaches 0 at t ≈ {np.expm1(run.tau):.6g}, where map {problem.map!r} divides by it"
             run.status = Status(Outcome.SINGULAR, sentence)
     return history
+
+
+def _denominator(problem: Problem, at: Parameters) -> np.ndarray:
+    """|Σf| of each row of scores, of a map that divides by it; 1 for the others."""
+    z = problem.model_of().scores(at)
+    f = SHARES.get(problem.map)
+    return np.abs(FUNCTIONS[f][0](z).sum(axis=-1)) if f else np.ones(z.shape[:-1])
 
 
 def _result(spec: Problem, history: History, clock: dict[str, np.ndarray], run: Run) -> Result:

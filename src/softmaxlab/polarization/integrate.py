@@ -111,9 +111,7 @@ def _step(solver: Any, run: Run) -> Callable | None:
     return dense if run.status.ok else None
 
 
-def _first_event(
-    guarded: Guarded, dense: Callable, solver: Any, tolerance: float
-) -> tuple[float, np.ndarray | None]:
+def _first_event(guarded: Guarded, dense: Callable, solver: Any, tolerance: float) -> tuple[float, np.ndarray | None]:
     """The time in the last step at which a guard first reaches 0, and which guards do; or the step's end and None.
 
     A guard below 0 by no more than the solver's own error is noise, not an event.

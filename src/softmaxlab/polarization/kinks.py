@@ -4,8 +4,9 @@ A solver that steps over a jump of the velocity loses its order, and hangs where
 mode's formula is continued smoothly beyond its border, a guard (positive inside) is watched, and at its root the
 mode changes. This file has the value and matrix models, whose scores are parameters; modes are kept per row of scores.
 
-Zeros: relu, abs and their shares. A score that reaches 0 stays there: torch's slope at 0 is 0, and for |x| the flow
-pushes towards 0 from both sides. Support: sparsemax. A token whose weight reaches 0 leaves the support and never comes
+Zeros: relu, abs and their shares. A score that reaches 0 stays there: for relu it is dead, for |x| both sides push
+towards 0, until they push away (never for the logistic loss); then it leaves as descent does, on the side it came from.
+A score that starts at 0 never moves, as torch's slope there is 0. Support: sparsemax. A token whose weight reaches 0 leaves the support and never comes
 back, since its score and the threshold both stand still. Cap: linear_norm, where |Σa| = 1 is crossed, or held with
 velocity g − mean(g) when both sides push at it (the only mixture of the two velocities that stays on the border).
 """
@@ -49,29 +50,33 @@ class Kinks(Protocol):
 
 
 class Zeros:
-    """s = f(a) or f(a)/Σf(a) with f = relu or |x|; `slope` is f′, 0 for a score that is dead."""
+    """s = f(a) or f(a)/Σf(a) with f = relu or |x|; `slope` is f′, 0 for a score at rest, `alive` what it is when alive."""
 
     def __init__(self, z: np.ndarray, absolute: bool, share: bool, scored: str):
         self.slope = np.sign(z) if absolute else (z > 0).astype(float)
+        self.alive = self.slope
+        self.revives = (self.slope != 0) & absolute
         self.share = share
         self.scored = scored
 
     def weights(self, z: np.ndarray) -> np.ndarray:
         w = self.slope * z
-        return w / w.sum(axis=-1, keepdims=True) if self.share else w
+        return w / _total(w) if self.share else w
 
     def pulled(self, now: Point) -> np.ndarray:
-        return self.slope * self.push_per_slope(now)
+        return self.slope * self.push(now)
 
-    def push_per_slope(self, now: Point) -> np.ndarray:
-        """x/f′: what moves a score of slope 1."""
-        return centred(now.s, now.g) / (self.slope * now.z).sum(axis=-1, keepdims=True) if self.share else now.g
+    def push(self, now: Point) -> np.ndarray:
+        """w = x/f′: what moves a score of slope 1."""
+        return centred(now.s, now.g) / _total(self.slope * now.z) if self.share else now.g
 
     def guard(self, now: Point) -> np.ndarray:
-        return np.where(self.slope != 0, self.slope * now.z, np.inf)
+        at_rest = np.where(self.revives, -self.push(now), np.inf)
+        return np.where(self.slope != 0, self.slope * now.z, at_rest)
 
     def switch(self, now: Point, hit: np.ndarray) -> dict[str, np.ndarray]:
-        self.slope = np.where(hit, 0.0, self.slope)
+        after = np.where(self.slope != 0, 0.0, self.alive)
+        self.slope = np.where(hit, after, self.slope)
         return {self.scored: np.where(hit, 0.0, now.z)}
 
 

@@ -155,7 +155,7 @@ class UserLoss(Loss):
     data: tuple[tuple[str, np.ndarray], ...] = ()
 
     def value(self, output):
-        return np.reshape([float(self._torch(row)[1]) for row in _rows(output)], output.shape[:-1])
+        return np.reshape([float(self._torch(row)[1].detach()) for row in _rows(output)], output.shape[:-1])
 
     def gradient(self, output, log_scale=0.0):
         import torch
@@ -167,7 +167,13 @@ class UserLoss(Loss):
         import torch
 
         leaf = torch.tensor(row, requires_grad=True)
-        return leaf, self.function(leaf, **{name: torch.tensor(value) for name, value in self.data})
+        try:
+            loss = self.function(leaf, **{name: torch.tensor(value) for name, value in self.data})
+        except (RuntimeError, TypeError, IndexError) as error:
+            raise SpecError(f"loss {self.function.__name__!r} fails on an output of size {len(row)}: {error}") from error
+        if not isinstance(loss, torch.Tensor) or loss.numel() != 1 or not loss.requires_grad:
+            raise SpecError(f"loss {self.function.__name__!r} must return one number that depends on the output")
+        return leaf, loss
 
 
 def _rows(output: np.ndarray) -> np.ndarray:

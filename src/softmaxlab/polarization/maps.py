@@ -64,6 +64,10 @@ FUNCTIONS: dict[str, tuple[Weights, Weights]] = {
 }
 
 
+# shares that may divide by zero: map → its f
+SHARES = {"sum": "linear", "relu_norm": "relu", "square_norm": "square", "abs_norm": "abs"}
+
+
 def _elementwise(name: str) -> VectorMap:
     f, slope = FUNCTIONS[name]
     return VectorMap(f, lambda a, s, g: slope(a) * g)
@@ -157,13 +161,10 @@ BUILT_IN: dict[str, VectorMap] = {
     "elu_norm": _softmax_of(_log_elu, lambda a: 1.0 / (1.0 + np.maximum(a, 0.0))),
     "linear": _elementwise("linear"),
     "linear_norm": VectorMap(_linear_norm, _linear_norm_pullback),
-    "sum": _share("linear"),
     "relu": _elementwise("relu"),
-    "relu_norm": _share("relu"),
     "square": _elementwise("square"),
-    "square_norm": _share("square"),
     "abs": _elementwise("abs"),
-    "abs_norm": _share("abs"),
+    **{name: _share(f) for name, f in SHARES.items()},
     "sparsemax": VectorMap(_sparsemax, _sparsemax_pullback),
     "entmax15": VectorMap(_entmax15, _entmax15_pullback),
     "uniform": VectorMap(lambda a: np.full_like(a, 1.0 / a.shape[-1]), lambda a, s, g: np.zeros_like(a)),

@@ -55,13 +55,13 @@ class TiedZeros:
         return x
 
     def guard(self, now: Point) -> np.ndarray:
-        w, x = self.free.push_per_slope(now), self.pulled(now)
+        w, x = self.free.push(now), self.pulled(now)
         above = np.where(self.free.slope > 0, 1.0, -1.0)
         # x = ξ w with w < 0 and ξ between the slopes of the two sides
         return np.where(self.held, np.minimum(x - w, self.low * w - x), above * now.z)
 
     def switch(self, now: Point, hit: np.ndarray) -> dict[str, np.ndarray]:
-        w, x = self.free.push_per_slope(now), self._holding(now, self.held | hit)
+        w, x = self.free.push(now), self._holding(now, self.held | hit)
         freed = hit & self.held
         caught = hit & ~self.held & (w < x) & (x < self.low * w)
         # freed upwards where ξ has come to 1, that is x to w; a score that is not caught goes over to the other side

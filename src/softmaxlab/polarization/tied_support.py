@@ -67,8 +67,6 @@ class TiedSupport:
         outside, others = self.inside & ~one, self.held & ~one
         e = one - outside / outside.sum()
         K = stiffness(now, self.a_moves)
-        speeds = (
-            e @ (drift(now) + K @ self._pulled(now, support, others)) for support in (outside, outside | one)
-        )
+        speeds = (e @ (drift(now) + K @ self._pulled(now, support, others)) for support in (outside, outside | one))
         out, into = speeds
         return float(out), float(into)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softmaxlab import __version__
+from softmaxlab.core.files import atomic
 from softmaxlab.papers.catalogue import FIGURES
 
 if TYPE_CHECKING:
@@ -29,10 +30,8 @@ def write(done: "Reproduction", folder: Path) -> None:
 
 
 def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.writing")
-    draft.write_text(text, encoding="utf-8")
-    draft.replace(path)
+    with atomic(path) as draft:
+        draft.write_text(text, encoding="utf-8")
 
 
 def _page(title: str, body: str) -> str:

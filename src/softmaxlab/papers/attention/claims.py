@@ -37,8 +37,9 @@ def unscaled_features(map: str) -> Finding:
     d_h = 16
     q, k, v = torch.from_numpy(generator(0, "claims/qkv").standard_normal((3, 2, 8, d_h)))
     _, w = attend(map, q, k, v)
-    # the authors' code divides by nothing before normalising; only the raw weights differ, by √d_h
-    raw = attend("elu_elu", q, k, v)[1] * d_h**0.5
+    # from the formula, without 1/√d_h, as in the authors' code
+    phi_q, phi_k = (torch.nn.functional.elu(x) + 1 for x in (q, k))
+    raw = phi_q @ phi_k.transpose(-2, -1)
     other = raw / raw.sum(dim=-1, keepdim=True)
     gap = (w - other).abs().max().item()
     return within(gap, ROUNDING, f"largest difference of weights {gap:.1e}")

@@ -5,10 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import numpy as np
 from pydantic import Field
 
-from softmaxlab.attention.catalogue import MAPS
-from softmaxlab.attention.compare import Compare, score_maps
+from softmaxlab.attention.compare import Compare, ScoreMaps, score_maps
 from softmaxlab.core.random import generator
-from softmaxlab.core.registry import Named
 from softmaxlab.core.result import Result
 from softmaxlab.core.simulate import simulate
 from softmaxlab.papers.figure import FigureSpec
@@ -28,12 +26,12 @@ class Maps(FigureSpec):
     place: ClassVar[str] = "Maps of polarization Table 1 and specialization eqs. 3-4"
     reports: ClassVar[str] = "Rows of normalised maps sum to one; softmax and sparsemax concentrate, sigmoid does not"
     presets: ClassVar[dict[str, dict[str, Any]]] = {"quick": {}, "paper": {"tokens": 24}}
-    cost: ClassVar[dict[str, str]] = {"quick": "2 s", "paper": "2 s"}
+    cost: ClassVar[dict[str, str]] = {"quick": "3 s", "paper": "3 s"}
 
     tokens: Annotated[int, Field(ge=1, le=256)] = 12
-    scale: Annotated[float, Field(gt=0)] = 2.0
+    scale: Annotated[float, Field(gt=0, le=1e4)] = 2.0
     seed: Annotated[int, Field(ge=0)] = 0
-    maps: tuple[Annotated[str, Named(MAPS)], ...] = Field(default_factory=score_maps)
+    maps: ScoreMaps = Field(default_factory=score_maps)
 
     def _run(self, device: str) -> Result:
         scores = self.scale * generator(self.seed, "scores").standard_normal((1, self.tokens, self.tokens))

@@ -4,7 +4,6 @@ At the end of regression, V s = w = X⁻¹β*. As κ grows with β* held fixed, 
 strength to reach, which polarizes by itself, as b does for the square loss. So β* is rescaled to hold ‖w‖² fixed.
 """
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
@@ -110,7 +109,7 @@ def with_size(start: problems.Fields, size: float) -> problems.Fields:
     return start | {"beta": start["beta"] * np.sqrt(size / solution_size(start))}
 
 
-def _draw_sizes(ax: "matplotlib.axes.Axes", kappas: Sequence[float], size: np.ndarray, largest: np.ndarray) -> None:
+def _draw_sizes(ax: "matplotlib.axes.Axes", kappas: np.ndarray, size: np.ndarray, largest: np.ndarray) -> None:
     for i, kappa in enumerate(kappas):
         colour, dash = COLOURS[i % len(COLOURS)], curves.DASHES[i % len(curves.DASHES)]
         ax.plot(size, largest[:, i], color=colour, ls=dash, marker=MARKERS[i], ms=4, label=f"κ = {kappa:g}")

@@ -1,0 +1,5 @@
+"""python -m softmaxlab"""
+
+from softmaxlab.cli import main
+
+main()
