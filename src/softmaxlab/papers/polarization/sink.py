@@ -55,7 +55,7 @@ class Sink(FigureSpec):
     scales: Scales = (0.0, 0.1, 1.0)
     draws: Annotated[int, Field(ge=1, le=1000)] = 4
     t_end: Annotated[float, Field(ge=1e8)] = 1e100
-    points: Annotated[int, Field(ge=10, le=10_000)] = 120
+    points: Annotated[int, Field(ge=10, le=10_000)] = 400
     rtol: Annotated[float, Field(ge=1e-13, le=1e-4)] = 1e-7  # the survey needs winners, not digits
 
     def _run(self, device: str) -> Result:
@@ -137,7 +137,8 @@ def _draw_mass(ax: "matplotlib.axes.Axes", t: np.ndarray, mass: np.ndarray, scal
         late = t > LATE
         limit = 1.0 - 2.0 * (mass.shape[-1] - 1) / np.log(t[late]) ** 2
         keys += ax.plot(decades[late], limit, color="k", ls=":", lw=2, label="$1 − 2b(T−1)/\\log^2 t$")
-    ax.legend(handles=keys, fontsize=8, frameon=False, loc="upper left")
+    place: dict[str, Any] = {"loc": "upper left"} if scale else {"loc": "lower right", "bbox_to_anchor": (1.0, 0.15)}
+    ax.legend(handles=keys, fontsize=8, frameon=False, handlelength=1.4, **place)
     ax.set(xscale="log", ylim=(0, 1.02))
     ax.set_xticks(DECADES, [f"$10^{{{d}}}$" for d in DECADES], minor=False)
     ax.set_xticks([], minor=True)

@@ -150,6 +150,6 @@ def _draw_totals(ax: "matplotlib.axes.Axes", result: Result) -> None:
         ax.axhline(result["least_total"][i], color=COLOURS[i], lw=0.8, ls=":")
         if result["least_total"][i] < OPEN:
             ax.plot(result["opening"][i], OPEN, "v", color=COLOURS[i], ms=6)
-    ax.set(xscale="log", yscale="log", xlim=(1, t[-1]))
+    ax.set(xscale="log", yscale="log", xlim=(1, t[-1]), ylim=(result["least_total"].min() / 50, 2))
     ax.legend(fontsize=8, frameon=False, loc="lower left", title="dots: least total, ▾: opening", title_fontsize=8)
     curves.label(ax, "time t", "row total Σs", "softmax-1: a shut head opens again")

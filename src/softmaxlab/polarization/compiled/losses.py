@@ -7,7 +7,7 @@ loop reports as a singularity.
 from math import exp, inf, nan
 
 from softmaxlab.polarization.compiled import exponential
-from softmaxlab.polarization.compiled.jit import inlined, inner
+from softmaxlab.polarization.compiled.jit import inner
 from softmaxlab.polarization.compiled.linear import combine, dot, total
 
 LOGISTIC, SQUARE, REGRESSION, CROSS_ENTROPY, KL, DATASET = range(6)
@@ -21,7 +21,7 @@ CODES = {
 }
 
 
-@inlined
+@inner
 def loss_gradient(loss, data, beta, g, residual):
     """Fill g from β; return γ for logistic and square, else 0. `residual` is work space, one number per sample."""
     y, X, X_T = data
@@ -45,7 +45,7 @@ def loss_gradient(loss, data, beta, g, residual):
     return 0.0
 
 
-@inlined
+@inner
 def logistic(y, beta, g):
     gamma = 1 / (1 + exp(dot(y, beta)))
     for i in range(g.size):
@@ -53,14 +53,14 @@ def logistic(y, beta, g):
     return gamma
 
 
-@inlined
+@inner
 def square(y, beta, g):
     for i in range(g.size):
         g[i] = beta[i] - y[i]
     return -dot(y, g) / dot(y, y)
 
 
-@inlined
+@inner
 def cross_entropy(y, beta, g):
     peak = -inf
     for i in range(g.size):
@@ -73,7 +73,7 @@ def cross_entropy(y, beta, g):
         g[i] = g[i] * share - y[i]
 
 
-@inlined
+@inner
 def literal_kl(y, beta, g):
     for i in range(g.size):
         g[i] = 0.0 if y[i] == 0 else -y[i] / beta[i] if beta[i] > 0 else nan

@@ -15,7 +15,7 @@ S = 0 gives s = 0/0, which the loop reports as a singularity.
 from math import exp, inf, log1p
 
 from softmaxlab.polarization.compiled import exponential
-from softmaxlab.polarization.compiled.jit import inlined, inner
+from softmaxlab.polarization.compiled.jit import inner
 from softmaxlab.polarization.compiled.linear import total
 
 IDENTITY, SIGMOID, LOG_SIGMOID, ELU, LOG_ELU, RELU, SQUARE, ABSOLUTE, ONE = range(9)
@@ -66,7 +66,7 @@ def function(f, x):
     return min(x, 0.0) - log1p(e), (e if x > 0 else 1.0) / (1 + e)
 
 
-@inlined
+@inner
 def weigh(map, z, s, k):
     """Fill s and k from z; return c."""
     f, normaliser = map
@@ -90,14 +90,14 @@ def weigh(map, z, s, k):
     return 1.0
 
 
-@inlined
+@inner
 def divide(s, k, by):
     for i in range(s.size):
         s[i] /= by
         k[i] /= by
 
 
-@inlined
+@inner
 def soften(s, k, nowhere):
     """s ← e^s/(e^nowhere + Σe^s) and k ← s k."""
     peak = nowhere

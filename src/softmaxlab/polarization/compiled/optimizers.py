@@ -5,7 +5,7 @@ AdamW (λ on the parameter). `first` and `second` are the optimizer's memory, `s
 from math import sqrt
 from typing import TYPE_CHECKING
 
-from softmaxlab.polarization.compiled.jit import inlined, inner
+from softmaxlab.polarization.compiled.jit import inner
 
 if TYPE_CHECKING:
     from softmaxlab.polarization.descent import Descent
@@ -19,7 +19,7 @@ def settings(spec: "Descent") -> tuple[float, ...]:
     return (spec.lr, spec.weight_decay, spec.momentum, *spec.betas, spec.eps)
 
 
-@inlined
+@inner
 def update(optimizer, settings, x, grad, first, second, step):
     lr, decay, momentum, beta1, beta2, eps = settings
     if optimizer == GD:

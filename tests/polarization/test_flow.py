@@ -1,0 +1,223 @@
+"""What a flow returns: shapes, ends, notes, statuses; long horizons; one token and two thousand."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.integrate import solve_ivp
+
+import softmaxlab as sl
+from softmaxlab import SpecError, Status, simulate
+from softmaxlab.core.result import Outcome
+from softmaxlab.polarization import Flow, StrengthFlow, register
+from softmaxlab.polarization.flow import times
+from tests.polarization import autograd
+from tests.polarization.flow_cases import LOSSES, MODELS, figure_two, flow
+
+TWO_SOLVERS = 1e-8  # relative: both at rtol 1e-11, thousands of steps
+DEFAULT_ERROR = 1e-8  # of a flow at the default rtol 1e-9, between its steps too
+
+
+def largest_difference(one: np.ndarray, other: np.ndarray) -> float:
+    return float(np.abs(one - other).max() / np.abs(other).max())
+
+
+def test_first_entry_zero_last_entry_exact():
+    for end in (1e-3, 1.0, 7.0, 1e5, 1.7e308):
+        for points in (2, 3, 400):
+            t = times(end, points)
+            assert len(t) == points
+            assert t[0] == 0.0
+            assert t[-1] == end
+            assert (np.diff(t) > 0).all()
+    spec = Flow(**figure_two(), t_end=12345.678)
+    result = simulate(spec)
+    assert (result["t"][0], result["t"][-1], len(result["t"])) == (0.0, 12345.678, 400)
+    np.testing.assert_allclose(result["V"][0], spec.V, atol=1e-16)
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_arrays_and_their_axes(loss, model):
+    spec = flow(loss, "softmax", model, 0, t_end=3.0, p=4, d=3, points=6)
+    result = simulate(spec)
+    shapes = {name: result[name].shape for name in result}
+    tokens = {"value": (4,), "tied": (4,), "matrix": (4, 4)}[model]
+    assert shapes["t"] == shapes["loss"] == (6,)
+    assert shapes["scores"] == (6, *tokens)
+    for name, value in spec.start().items():
+        assert shapes[name] == (6, *value.shape)
+        np.testing.assert_allclose(result[name][0], value, atol=1e-15)
+    assert ("u" in result) == (loss in ("logistic", "square", "regression"))
+    assert ("strength" in result) == (loss == "logistic" and model == "value")
+    assert result.notes["evaluations"] > 0
+    assert result.axes["scores"] == (("t", "query", "token") if model == "matrix" else ("t", "token"))
+
+
+def test_u_is_the_projection_and_strength_its_clock():
+    result = simulate(spec := Flow(**figure_two(p=5, b=3.0), t_end=1e6, rtol=1e-11))
+    np.testing.assert_allclose(result["u"], result["V"].transpose(0, 2, 1) @ spec.beta, atol=1e-12)
+    # Σs = 1, so Σu grows by bΓ
+    np.testing.assert_allclose(result["u"].sum(1) - result["u"][0].sum(), 3.0 * result["strength"], rtol=1e-9, atol=1e-12)
+    margin = (result["u"] * result["scores"]).sum(1)
+    np.testing.assert_allclose(result["loss"], np.logaddexp(0, -margin), rtol=1e-12)
+    regression = simulate(spec := flow("regression", "softmax", "value", 0, t_end=1.0, points=3))
+    np.testing.assert_allclose(regression["u"], regression["V"].transpose(0, 2, 1) @ spec.X.T @ spec.beta, atol=1e-13)
+
+
+def test_square_has_a_strength_when_values_start_along_beta():
+    base = figure_two(p=4) | {"loss": "square", "a": np.array([0.3, 0.2, 0.1, 0.0])}
+    assert "strength" not in simulate(Flow(**base, t_end=1.0, points=3))
+    for V in (np.zeros((4, 4)), np.outer(base["beta"], [0.1, 0.2, 0.0, -0.1])):
+        result = simulate(Flow(**base | {"V": V}, t_end=50.0, rtol=1e-12))
+        speed = np.gradient(result["strength"], result["t"])[5:-1]
+        gamma = 1 - (result["u"] * result["scores"]).sum(1)[5:-1]
+        np.testing.assert_allclose(speed, gamma, atol=0.01)  # a finite difference on a coarse grid
+        np.testing.assert_allclose(result["u"].sum(1) - result["u"][0].sum(), result["strength"], atol=1e-11)
+
+
+def test_reduced_and_full_values_give_the_same_flow():
+    # a square loss whose V(0) is 1e-9 off the line of β* is integrated in full, the one on it in (a, u)
+    base = figure_two(p=4) | {"loss": "square", "a": np.array([0.3, 0.2, 0.1, 0.0])}
+    V = np.outer(base["beta"], [0.1, 0.2, 0.0, -0.1])
+    on, off = (Flow(**base | {"V": V + shift}, t_end=100.0, rtol=1e-12) for shift in (0.0, 1e-9 * np.eye(4)))
+    assert largest_difference(simulate(on)["V"], simulate(off)["V"]) < 1e-7
+    assert "strength" in simulate(on)
+    assert "strength" not in simulate(off)
+
+
+@pytest.mark.parametrize("t_end", [1e12, 1e100])
+def test_long_logistic_flow_against_implicit_autograd(t_end):
+    spec = Flow(**figure_two(p=3, scale=1.0), t_end=t_end, rtol=1e-11, points=9)
+    flat = autograd.Flat(spec)
+    grid = np.log1p(times(t_end, 9))
+    slope = lambda tau, y: np.exp(tau) * flat.velocity(y)  # noqa: E731
+    run = solve_ivp(slope, (0, grid[-1]), flat.pack(flat.start), "Radau", grid, rtol=1e-11, atol=1e-13)
+    reference = [flat.unpack(y) for y in run.y.T]
+    result = simulate(spec)
+    for name in ("a", "V"):
+        assert largest_difference(result[name], np.array([at[name] for at in reference])) < TWO_SOLVERS
+
+
+@pytest.mark.parametrize("t_end", [1e5, 1e12, 1e100, 1e300])
+def test_default_accuracy_at_every_recorded_time(t_end):
+    spec = Flow(**figure_two(), t_end=t_end)
+    result, tight = simulate(spec), simulate(spec.replace(rtol=1e-13, solver="LSODA"))
+    for name in ("a", "u"):
+        error = np.abs(result[name] - tight[name]).max(axis=1) / np.maximum(np.abs(tight[name]).max(axis=1), 1e-3)
+        assert error.max() < DEFAULT_ERROR
+    assert result.notes["evaluations"] < 8000
+
+
+def test_stiff_cross_entropy_against_radau():
+    spec = flow("cross_entropy", "softmax", "value", 0, t_end=1e6, p=5, d=5, rtol=1e-11, points=20)
+    result, other = simulate(spec), simulate(spec.replace(solver="Radau"))
+    assert (result.notes["solver"], other.notes["solver"]) == ("LSODA", "Radau")
+    assert result.notes["evaluations"] < 20_000
+    for name in ("a", "V", "loss"):
+        assert largest_difference(result[name], other[name]) < TWO_SOLVERS
+
+
+def test_one_token_has_weight_one():
+    for loss in LOSSES:
+        for model in MODELS:
+            result = simulate(flow(loss, "softmax", model, 0, t_end=100.0, p=1, d=2, points=5))
+            assert result.status.ok
+            assert (result["scores"] == 1).all()
+
+
+def test_two_thousand_tokens():
+    rng = np.random.default_rng(0)
+    spec = Flow(**figure_two(p=4) | {"V": 0.1 * rng.standard_normal((4, 2000)), "a": np.zeros(2000)}, t_end=1e6, points=10)
+    result = simulate(spec)
+    assert result.status.ok
+    np.testing.assert_allclose(result["scores"].sum(1), 1.0, rtol=1e-12)
+    assert result["V"].shape == (10, 4, 2000)
+
+
+def test_values_too_large_to_keep_are_kept_at_both_ends(monkeypatch):
+    monkeypatch.setattr("softmaxlab.polarization.record.BYTES", 1000)
+    for loss in ("logistic", "square"):
+        spec = Flow(**figure_two(p=4) | {"loss": loss}, t_end=10.0)
+        result = simulate(spec)
+        assert result["V"].shape == (2, 4, 4)
+        assert result.axes["V"] == ("end", "feature", "token")
+        assert "memory" in result.notes["V"]
+        np.testing.assert_allclose(result["V"][0], spec.V, atol=1e-15)
+        np.testing.assert_allclose(result["V"][-1].T @ spec.beta, result["u"][-1], atol=1e-12)
+
+
+def test_solver_can_be_chosen():
+    spec = Flow(**figure_two(p=3), t_end=100.0, points=4)
+    results = {name: simulate(spec.replace(solver=name)) for name in ("DOP853", "LSODA", "BDF", "Radau")}
+    for name, result in results.items():
+        assert result.notes["solver"] == name
+        assert largest_difference(result["u"], results["DOP853"]["u"]) < 1e-6
+    with pytest.raises(SpecError, match="solver"):
+        spec.replace(solver="Euler")
+
+
+def test_literal_kl_with_the_sum_map_meets_a_singularity():
+    result = simulate(flow("kl", "sum", "value", 1, t_end=1e4))
+    assert result.status.outcome is Outcome.SINGULAR
+    assert "Σf(a) reaches 0" in result.status.sentence
+    assert 1 < len(result["t"]) < 400
+    assert all(np.isfinite(result[name]).all() for name in result)
+
+
+def test_a_loss_without_a_floor_diverges_with_a_status():
+    @register(name="downhill")
+    def downhill(output, beta):
+        return -((output @ beta) ** 3)
+
+    spec = Flow(**figure_two(p=2, scale=1.0) | {"loss": "downhill"}, t_end=1e9)
+    result = simulate(spec)
+    assert result.status.outcome in (Outcome.DIVERGED, Outcome.FAILED)
+    assert all(np.isfinite(result[name]).all() for name in result)
+
+
+def test_a_run_that_gets_nowhere_stops(monkeypatch):
+    monkeypatch.setattr("softmaxlab.polarization.integrate.BUDGET", 500)
+    result = simulate(flow("cross_entropy", "softmax", "value", 0, t_end=1e6, solver="DOP853"))
+    assert result.status.outcome is Outcome.LIMIT
+    assert "choose another solver" in result.status.sentence
+
+
+def test_result_survives_the_store(tmp_path):
+    spec = Flow(**figure_two(p=3), t_end=10.0, points=5)
+    store = sl.Store(tmp_path)
+    first, second = simulate(spec, store), simulate(spec, store)
+    assert first.status == second.status == Status()
+    np.testing.assert_array_equal(first["V"], second["V"])
+    assert sl.from_json(spec.json_text()) == spec
+    longer = spec.replace(t_end=1e100)
+    assert longer.key != spec.key
+    assert simulate(longer)["t"][-1] == 1e100
+
+
+def test_torch_arrays_are_welcome():
+    given = {name: torch.tensor(x) if isinstance(x, np.ndarray) else x for name, x in figure_two(p=3).items()}
+    assert Flow(**given, t_end=1.0) == Flow(**figure_two(p=3), t_end=1.0)
+
+
+def test_the_same_spec_gives_the_same_bits():
+    spec = flow("square", "sigmoid", "matrix", 0, t_end=30.0)
+    np.testing.assert_array_equal(simulate(spec)["A"], simulate(spec)["A"])
+
+
+def test_strength_flow_is_the_flow_on_another_clock():
+    fields = figure_two(p=4, b=2.0, scale=0.5)
+    slow = simulate(Flow(**fields, t_end=1e250, rtol=1e-12, points=8))
+    for k in (1, 3, 7):
+        orbit = simulate(StrengthFlow(**fields, strength_end=slow["strength"][k], points=30, rtol=1e-12))
+        assert orbit["log_t"][0] == -np.inf
+        assert (np.diff(orbit["log_t"][1:]) > 0).all()
+        assert orbit["log_t"][-1] == pytest.approx(np.log(slow["t"][k]), abs=1e-8)
+        np.testing.assert_allclose(orbit["u"][-1], slow["u"][k], rtol=1e-9)
+        np.testing.assert_allclose(orbit["V"][-1], slow["V"][k], rtol=0, atol=1e-8)
+
+
+def test_strength_flow_is_for_the_logistic_value_model():
+    with pytest.raises(SpecError, match="same orbit"):
+        StrengthFlow(**figure_two() | {"loss": "square"}, strength_end=1.0)
+    with pytest.raises(SpecError, match="strength_end"):
+        StrengthFlow(**figure_two(), strength_end=0.0)
