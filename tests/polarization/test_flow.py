@@ -13,7 +13,7 @@ from softmaxlab.polarization.flow import times
 from tests.polarization import autograd
 from tests.polarization.flow_cases import LOSSES, MODELS, figure_two, flow
 
-TWO_SOLVERS = 1e-8  # relative: both at rtol 1e-11, thousands of steps
+TWO_SOLVERS = 1e-8  # relative: both at rtol 1e-10 or better, thousands of steps
 DEFAULT_ERROR = 1e-8  # of a flow at the default rtol 1e-9, between its steps too
 
 
@@ -87,11 +87,11 @@ def test_reduced_and_full_values_give_the_same_flow():
 
 @pytest.mark.parametrize("t_end", [1e12, 1e100])
 def test_long_logistic_flow_against_implicit_autograd(t_end):
-    spec = Flow(**figure_two(p=3, scale=1.0), t_end=t_end, rtol=1e-11, points=9)
+    spec = Flow(**figure_two(p=2, scale=1.0), t_end=t_end, rtol=1e-11, points=9)
     flat = autograd.Flat(spec)
     grid = np.log1p(times(t_end, 9))
     slope = lambda tau, y: np.exp(tau) * flat.velocity(y)  # noqa: E731
-    run = solve_ivp(slope, (0, grid[-1]), flat.pack(flat.start), "Radau", grid, rtol=1e-11, atol=1e-13)
+    run = solve_ivp(slope, (0, grid[-1]), flat.pack(flat.start), "Radau", grid, rtol=1e-10, atol=1e-12)
     reference = [flat.unpack(y) for y in run.y.T]
     result = simulate(spec)
     for name in ("a", "V"):
@@ -109,7 +109,7 @@ def test_default_accuracy_at_every_recorded_time(t_end):
 
 
 def test_stiff_cross_entropy_against_radau():
-    spec = flow("cross_entropy", "softmax", "value", 0, t_end=1e6, p=5, d=5, rtol=1e-11, points=20)
+    spec = flow("cross_entropy", "softmax", "value", 0, t_end=1e6, p=4, d=4, rtol=1e-10, points=20)
     result, other = simulate(spec), simulate(spec.replace(solver="Radau"))
     assert (result.notes["solver"], other.notes["solver"]) == ("LSODA", "Radau")
     assert result.notes["evaluations"] < 20_000
@@ -164,14 +164,16 @@ def test_literal_kl_with_the_sum_map_meets_a_singularity():
     assert all(np.isfinite(result[name]).all() for name in result)
 
 
-def test_a_loss_without_a_floor_diverges_with_a_status():
-    @register(name="downhill")
+@pytest.mark.parametrize(("power", "solver", "sentence"), [(2, "LSODA", "grow beyond"), (3, "DOP853", "run to infinity")])
+def test_a_loss_without_a_floor_diverges_with_a_status(power, solver, sentence):
+    @register(name=f"downhill_{power}")
     def downhill(output, beta):
-        return -((output @ beta) ** 3)
+        return -((output @ beta) ** power)
 
-    spec = Flow(**figure_two(p=2, scale=1.0) | {"loss": "downhill"}, t_end=1e9)
-    result = simulate(spec)
-    assert result.status.outcome in (Outcome.DIVERGED, Outcome.FAILED)
+    fields = figure_two(p=2) | {"loss": f"downhill_{power}", "V": np.ones((2, 2)), "beta": np.ones(2)}
+    result = simulate(Flow(**fields, t_end=1e9, solver=solver))
+    assert result.status.outcome is Outcome.DIVERGED
+    assert sentence in result.status.sentence
     assert all(np.isfinite(result[name]).all() for name in result)
 
 

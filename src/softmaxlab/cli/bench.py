@@ -49,12 +49,16 @@ def _rows(name: str, file: Path) -> list[dict[str, Any]]:
 
 
 def _print_table(title: str, rows: list[dict[str, Any]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
+    """Aligned columns at their full width: a ratio cut short would mislead."""
+    typer.echo(title)
+    columns = list(rows[0]) if rows else []
+    lines = [[name.replace("_", " ") for name in columns], *([_cell(row[name]) for name in columns] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines)]
+    words = [isinstance(rows[0][name], str) for name in columns]
+    for line in lines:
+        cells = (cell.ljust(w) if text else cell.rjust(w) for cell, w, text in zip(line, widths, words))
+        typer.echo("  " + "  ".join(cells).rstrip())
 
-    table = Table(title=title, title_justify="left")
-    for column, value in (rows[0] if rows else {}).items():
-        table.add_column(column.replace("_", " "), justify="left" if isinstance(value, str) else "right")
-    for row in rows:
-        table.add_row(*(f"{value:.3g}" if isinstance(value, float) else str(value) for value in row.values()))
-    Console().print(table)
+
+def _cell(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

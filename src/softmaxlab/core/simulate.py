@@ -1,6 +1,7 @@
 """simulate(spec): the one verb."""
 
 import dataclasses
+import functools
 import platform
 import time
 from datetime import UTC, datetime
@@ -55,5 +56,11 @@ def _provenance(seconds: float, device: str) -> dict:
         "python": platform.python_version(),
         "machine": platform.machine(),
         "device": device,
-        "versions": {name: version(name) for name in RECORDED},
+        "versions": _versions(),
     }
+
+
+@functools.cache
+def _versions() -> dict[str, str]:
+    """Cached: reading a package's metadata takes milliseconds."""
+    return {name: version(name) for name in RECORDED}

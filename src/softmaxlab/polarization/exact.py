@@ -72,7 +72,8 @@ def margin_at_fixed_weights(t: np.ndarray, m: float, rate: float) -> np.ndarray:
     from scipy.special import wrightomega
 
     c = m + np.exp(m) + rate * np.asarray(t, dtype=float)
-    return c - wrightomega(c).real  # ω + log ω = c, and ω = e^m
+    omega = wrightomega(c).real  # ω + log ω = c, so ω = e^m
+    return np.where(omega > 1.0, np.log(omega), c - omega)
 
 
 def residual_at_fixed_weights(t: np.ndarray, residual: np.ndarray, s: np.ndarray) -> np.ndarray:

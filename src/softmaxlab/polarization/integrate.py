@@ -16,6 +16,7 @@ from softmaxlab.core.result import Outcome, Status
 BUDGET = 2_000_000  # evaluations
 STALL, STALLED = 50_000, 1e-6  # evaluations in which τ must advance by so much: slower never arrives
 LARGE = 1e100  # a state beyond this has diverged
+RUNAWAY = 1e6  # a state beyond this, where the solver cannot go on, goes to infinity in finite time
 BATCH = 2**22  # numbers handed out at once
 PROBES = (0.25, 0.5, 0.75, 1.0)  # of a step, where guards are looked at
 # local error a component may make beyond rtol of itself; not smaller than rounding, or noise round 0 stops the solver
@@ -99,16 +100,23 @@ def _step(solver: Any, run: Run) -> Callable | None:
     spent, tau = run.evaluations - run.checked[0], solver.t - run.checked[1]
     if tau > STALLED:
         run.checked = (run.evaluations, solver.t)
-    at = f"t = {np.expm1(solver.t):.6g}"
-    if np.abs(solver.y).max() >= LARGE:
-        run.status = Status(Outcome.DIVERGED, f"the parameters grow beyond {LARGE:.0e} after {at}")
-    elif dense is None:
-        run.status = Status(Outcome.FAILED, f"{run.solver} cannot go beyond {at}: {message or 'its step is too small'}")
-    elif run.evaluations > BUDGET or (spent > STALL and tau <= STALLED):
-        run.status = Status(
-            Outcome.LIMIT, f"{run.solver} stopped at {at} after {run.evaluations} evaluations; choose another solver"
-        )
+    stalled = spent > STALL and tau <= STALLED
+    if dense is None or stalled or run.evaluations > BUDGET or np.abs(solver.y).max() >= LARGE:
+        run.status = _why(solver, run, message)
     return dense if run.status.ok else None
+
+
+def _why(solver: Any, run: Run, message: str | None) -> Status:
+    """Why a run does not go on."""
+    at, largest = f"t = {np.expm1(solver.t):.6g}", np.nanmax(np.abs(solver.y), initial=0.0)
+    if largest >= LARGE:
+        return Status(Outcome.DIVERGED, f"the parameters grow beyond {LARGE:.0e} at {at}")
+    if run.evaluations <= BUDGET and largest > RUNAWAY:
+        return Status(Outcome.DIVERGED, f"the parameters run to infinity at {at}")
+    if solver.status == "failed" or np.isnan(solver.y).any():
+        return Status(Outcome.FAILED, f"{run.solver} cannot go beyond {at}: {message or 'its step is too small'}")
+    spent = f"{run.solver} stopped at {at} after {run.evaluations} evaluations"
+    return Status(Outcome.LIMIT, f"{spent}; choose another solver or an earlier end")
 
 
 def _first_event(guarded: Guarded, dense: Callable, solver: Any, tolerance: float) -> tuple[float, np.ndarray | None]:

@@ -112,7 +112,6 @@ def _draw_decay(ax: "Axes", result: Result, base: dict[str, float]) -> None:
     for k, (optimizer, (marker, name)) in enumerate(MARKS.items()):
         cells = _cells(result, optimizer=optimizer, scale=base["scale"], eps=base["eps"])
         cells = cells[(result["decay"][cells] > 0) & (result["study"][cells] != "memory")]
-        # the largest learning rate is the one that came farthest
         cells = cells[result["lr"][cells] == _farthest(result, cells)]
         largest = np.median(result["largest"][cells], axis=1)
         ax.plot(result["decay"][cells], largest, marker, color=COLOURS[k], mfc="none", ms=8 - k, mew=1.5, label=name)
@@ -122,5 +121,6 @@ def _draw_decay(ax: "Axes", result: Result, base: dict[str, float]) -> None:
 
 
 def _farthest(result: Result, cells: np.ndarray) -> float:
+    """The learning rate that came nearest to its end: GD's largest, at equal steps; Adam's smallest, at most steps."""
     rates = result["lr"][cells]
     return float(rates.min() if result["study"][cells[0]] == "grid" else rates.max())

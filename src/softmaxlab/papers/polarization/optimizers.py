@@ -105,7 +105,7 @@ class Optimizers(FigureSpec):
         """All settings, survey by survey."""
         grid = itertools.product(("adamw", "adam"), self.lrs, self.scales, self.epsilons, self.decays)
         cells = [Cell("grid", *at, *BETAS) for at in grid if at[0] == "adamw" or at[-1] > 0]
-        base = (self.scales[0] if 0.1 not in self.scales else 0.1, self.epsilons[0], 0.0)
+        base = (problems.SMALL, self.epsilons[0], 0.0)
         for lr, memory in itertools.product(self.memory_lrs, self.memories):
             beta = 1.0 - 1.0 / memory
             pairs = [pair for pair in ((BETAS[0], beta), (beta, BETAS[1])) if pair[0] <= pair[1]]

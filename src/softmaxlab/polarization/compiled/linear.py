@@ -1,15 +1,11 @@
-"""Products with a matrix W of rows W_j: `combine` is Σ_j x_j W_j, `project` is ⟨W_j, g⟩ for each j.
+"""Products with a matrix W of rows W_j: `combine` is Σ_j x_j W_j, `project` is ⟨W_j, g⟩ for each j."""
 
-Four rows or four partial sums at a time: a processor adds four independent numbers in the time of one, but would wait
-for each addition of a plain running sum.
-"""
-
-from softmaxlab.polarization.compiled.jit import inner
+from softmaxlab.polarization.compiled.jit import inner, inner_sum
 
 
-@inner
+@inner_sum
 def combine(W, x, out):
-    """out ← Wᵀx."""
+    """out ← Wᵀx, four rows at a time: `out` is read and written once for all four."""
     for i in range(out.size):
         out[i] = 0.0
     fours = x.size - x.size % 4
@@ -22,23 +18,14 @@ def combine(W, x, out):
             out[i] += x[j] * W[j, i]
 
 
-@inner
+@inner_sum
 def project(W, g, out):
     """out ← W g."""
-    fours = out.size - out.size % 4
-    for j in range(0, fours, 4):
-        s0 = s1 = s2 = s3 = 0.0
+    for j in range(out.size):
+        total = 0.0
         for i in range(g.size):
-            s0 += W[j, i] * g[i]
-            s1 += W[j + 1, i] * g[i]
-            s2 += W[j + 2, i] * g[i]
-            s3 += W[j + 3, i] * g[i]
-        out[j], out[j + 1], out[j + 2], out[j + 3] = s0, s1, s2, s3
-    for j in range(fours, out.size):
-        s0 = 0.0
-        for i in range(g.size):
-            s0 += W[j, i] * g[i]
-        out[j] = s0
+            total += W[j, i] * g[i]
+        out[j] = total
 
 
 @inner
@@ -54,29 +41,17 @@ def add_outer(G, scale, x, y, fresh):
                 G[j, i] += factor * y[i]
 
 
-@inner
+@inner_sum
 def dot(x, y):
-    s0 = s1 = s2 = s3 = 0.0
-    fours = x.size - x.size % 4
-    for i in range(0, fours, 4):
-        s0 += x[i] * y[i]
-        s1 += x[i + 1] * y[i + 1]
-        s2 += x[i + 2] * y[i + 2]
-        s3 += x[i + 3] * y[i + 3]
-    for i in range(fours, x.size):
-        s0 += x[i] * y[i]
-    return (s0 + s1) + (s2 + s3)
+    total = 0.0
+    for i in range(x.size):
+        total += x[i] * y[i]
+    return total
 
 
-@inner
+@inner_sum
 def total(x):
-    s0 = s1 = s2 = s3 = 0.0
-    fours = x.size - x.size % 4
-    for i in range(0, fours, 4):
-        s0 += x[i]
-        s1 += x[i + 1]
-        s2 += x[i + 2]
-        s3 += x[i + 3]
-    for i in range(fours, x.size):
-        s0 += x[i]
-    return (s0 + s1) + (s2 + s3)
+    sum = 0.0
+    for i in range(x.size):
+        sum += x[i]
+    return sum

@@ -1,7 +1,8 @@
 """Gradients g = ∇ℓ(β) of the losses of softmaxlab.polarization.losses, where their formulas stand.
 
-`data` is (y, X, Xᵀ): y is β* or p*; for `dataset` the rows of X are y_i x_i. Where ℓ is undefined, g is NaN, which the
-loop reports as a singularity.
+`data` is (y, X, Xᵀ): y is β* or p*; for `dataset` the rows of X are y_i x_i; for `regression`, g = 2XᵀX β − 2Xᵀβ*, they
+are 2Xᵀβ* and 2XᵀX, so that a step takes one product in place of two. Where ℓ is undefined, g is NaN, which the loop
+reports as a singularity.
 """
 
 from math import exp, inf, nan
@@ -33,14 +34,14 @@ def loss_gradient(loss, data, beta, g, residual):
         cross_entropy(y, beta, g)
     elif loss == KL:
         literal_kl(y, beta, g)
+    elif loss == REGRESSION:
+        combine(X, beta, g)
+        for i in range(g.size):
+            g[i] -= y[i]
     else:
         combine(X_T, beta, residual)
-        if loss == REGRESSION:
-            for i in range(y.size):
-                residual[i] = 2 * (residual[i] - y[i])
-        else:
-            for i in range(residual.size):
-                residual[i] = -1 / (1 + exp(residual[i])) / residual.size
+        for i in range(residual.size):
+            residual[i] = -1 / (1 + exp(residual[i])) / residual.size
         combine(X, residual, g)
     return 0.0
 
