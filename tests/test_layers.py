@@ -20,7 +20,7 @@ MAY_IMPORT = {
     "cli": {"core", "errors", "attention", "measure", *LABORATORIES, "papers", "report", "app"},
 }
 PLOTTING = {"matplotlib", "plotly", "dash"}
-FILES = sorted(p for p in SOURCE.rglob("*.py") if p != SOURCE / "__init__.py")
+FILES = sorted(p for p in SOURCE.rglob("*.py") if p.parent != SOURCE or p.name == "errors.py")
 
 
 def layer(path: Path) -> str:

@@ -1,6 +1,6 @@
 """An independent route to every flow: the loss written in torch, its gradient by autograd, and another kind of solver.
 
-Smooth maps: Gragg–Bulirsch–Stoer, that is modified midpoint steps extrapolated to order 2·K in raw time t, with the step
+Smooth maps: Gragg–Bulirsch–Stoer, that is modified midpoint steps extrapolated to order 2·K in raw time t, the step
 adapted to the difference of the last two columns. It shares neither formula, nor time variable, nor reduction, nor
 solver family with softmaxlab.polarization. Maps that kill scores: SciPy's events on a loss of the living scores only.
 """

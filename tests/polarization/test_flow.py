@@ -57,7 +57,8 @@ def test_u_is_the_projection_and_strength_its_clock():
     result = simulate(spec := Flow(**figure_two(p=5, b=3.0), t_end=1e6, rtol=1e-11))
     np.testing.assert_allclose(result["u"], result["V"].transpose(0, 2, 1) @ spec.beta, atol=1e-12)
     # Σs = 1, so Σu grows by bΓ
-    np.testing.assert_allclose(result["u"].sum(1) - result["u"][0].sum(), 3.0 * result["strength"], rtol=1e-9, atol=1e-12)
+    grown = result["u"].sum(1) - result["u"][0].sum()
+    np.testing.assert_allclose(grown, 3.0 * result["strength"], rtol=1e-9, atol=1e-12)
     margin = (result["u"] * result["scores"]).sum(1)
     np.testing.assert_allclose(result["loss"], np.logaddexp(0, -margin), rtol=1e-12)
     regression = simulate(spec := flow("regression", "softmax", "value", 0, t_end=1.0, points=3))
@@ -127,8 +128,8 @@ def test_one_token_has_weight_one():
 
 def test_two_thousand_tokens():
     rng = np.random.default_rng(0)
-    spec = Flow(**figure_two(p=4) | {"V": 0.1 * rng.standard_normal((4, 2000)), "a": np.zeros(2000)}, t_end=1e6, points=10)
-    result = simulate(spec)
+    fields = figure_two(p=4) | {"V": 0.1 * rng.standard_normal((4, 2000)), "a": np.zeros(2000)}
+    result = simulate(Flow(**fields, t_end=1e6, points=10))
     assert result.status.ok
     np.testing.assert_allclose(result["scores"].sum(1), 1.0, rtol=1e-12)
     assert result["V"].shape == (10, 4, 2000)
@@ -164,7 +165,10 @@ def test_literal_kl_with_the_sum_map_meets_a_singularity():
     assert all(np.isfinite(result[name]).all() for name in result)
 
 
-@pytest.mark.parametrize(("power", "solver", "sentence"), [(2, "LSODA", "grow beyond"), (3, "DOP853", "run to infinity")])
+ENDLESS = [(2, "LSODA", "grow beyond"), (3, "DOP853", "run to infinity")]
+
+
+@pytest.mark.parametrize(("power", "solver", "sentence"), ENDLESS)
 def test_a_loss_without_a_floor_diverges_with_a_status(power, solver, sentence):
     @register(name=f"downhill_{power}")
     def downhill(output, beta):

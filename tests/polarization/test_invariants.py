@@ -18,7 +18,7 @@ def drift(spec: Flow) -> dict[str, float]:
     result = simulate(spec)
     size = max(1.0, *(np.square(result[name]).max() for name in spec.start()))
     found = exact.invariants(spec, result.arrays)
-    return {name: float(np.abs(value - value[0]).max() / max(size, np.abs(value[0]).max())) for name, value in found.items()}
+    return {n: float(np.abs(value - value[0]).max() / max(size, np.abs(value[0]).max())) for n, value in found.items()}
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -62,7 +62,7 @@ def test_invariants_in_u_as_the_paper_has_them(loss):
     for map, primitive in exact.PRIMITIVES.items():
         run = simulate(Flow(**base, map=map, a=np.array([0.4, 0.8])))
         value = run["u"] ** 2 / (2 * b) - primitive(run["a"])
-        np.testing.assert_allclose(value, np.broadcast_to(value[0], value.shape), rtol=0, atol=DRIFT * np.square(run["u"]).max())
+        assert np.abs(value - value[0]).max() < DRIFT * np.square(run["u"]).max()
 
 
 problems = st.tuples(
@@ -91,12 +91,14 @@ def test_tokens_may_be_renamed(loss, map, model, seed):
         renamed |= {"V": given_fields["V"][order], "A": given_fields["A"][:, order]}
     first, second = (simulate(Flow(**x, t_end=10.0, points=5)) for x in (given_fields, renamed))
     assert first.status == second.status
-    np.testing.assert_allclose(first["scores"][..., order], second["scores"], rtol=0, atol=PERMUTED * np.abs(first["scores"]).max())
-    np.testing.assert_allclose(first["loss"], second["loss"], rtol=0, atol=PERMUTED * max(1.0, np.abs(first["loss"]).max()))
+    largest = np.abs(first["scores"]).max()
+    np.testing.assert_allclose(first["scores"][..., order], second["scores"], rtol=0, atol=PERMUTED * largest)
+    largest = max(1.0, np.abs(first["loss"]).max())
+    np.testing.assert_allclose(first["loss"], second["loss"], rtol=0, atol=PERMUTED * largest)
 
 
 @settings(max_examples=25)
-@given(st.sampled_from(["softmax", "sparsemax", "entmax15", "bayes_softmax"]), st.sampled_from(LOSSES), st.integers(0, 999))
+@given(st.sampled_from(["softmax", "sparsemax", "entmax15"]), st.sampled_from(LOSSES), st.integers(0, 999))
 def test_scores_keep_their_sum(map, loss, seed):
     result = simulate(flow(loss, map, "value", seed, t_end=1e3, points=10))
     np.testing.assert_allclose(result["a"].sum(1), result["a"][0].sum(), rtol=1e-12)

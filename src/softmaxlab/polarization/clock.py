@@ -48,7 +48,7 @@ def _orbit(
     """m and dm/dΓ, each as an array of one, at x = log(1 + Γ), from the steps' interpolants."""
     ends = np.array([end for end, _ in pieces])
     model, map = problem.model_of(), problem.map_of()
-    loss = Linear(problem.beta)
+    loss = Linear(problem.given("beta"))
     moving = field.places.keys()
 
     def at(x: float) -> tuple[np.ndarray, np.ndarray]:

@@ -1,7 +1,7 @@
-"""What is known exactly about the flow: invariants, closed forms, asymptotic constants. Derivations: docs/theory/polarization.md.
+"""What is known exactly about the flow: invariants, closed forms, asymptotic constants.
 
-V [d, p] values, a [p] scores, s = σ(a), u = Vᵀβ*, b = ‖β*‖², m = ⟨u,s⟩, γ the speed of the strength, Γ = ∫γ dt, J = ∂s/∂a.
-Arrays over time have time first.
+Derivations: docs/theory/polarization.md. V [d, p] values, a [p] scores, s = σ(a), u = Vᵀβ*, b = ‖β*‖², m = ⟨u,s⟩,
+γ the speed of the strength Γ = ∫γ dt, J = ∂s/∂a. Arrays over time have time first.
 """
 
 from collections.abc import Mapping
@@ -47,7 +47,8 @@ def invariants(problem: Problem, arrays: Mapping[str, np.ndarray]) -> dict[str, 
     if problem.map == "linear":
         found["VᵀV − aaᵀ"] = V @ np.swapaxes(V, 1, 2) - np.swapaxes(A, 1, 2) @ A
     if is_aligned(problem):
-        found["V − β*uᵀ/b"] = V - (V @ problem.beta)[..., None] * problem.beta / (problem.beta @ problem.beta)
+        beta = problem.given("beta")
+        found["V − β*uᵀ/b"] = V - (V @ beta)[..., None] * beta / (beta @ beta)
     if problem.model == "value" and problem.map == "softmax" and scores.shape[-1] == 2:
         found["‖V_0 − V_1‖² − 4 sinh²(½(a_0 − a_1))"] = two_token(scores, V)
     return found
@@ -104,7 +105,7 @@ def two_token_strength(x: float, a: np.ndarray, u: np.ndarray, b: float) -> floa
     return quad(slope, start, x, epsabs=0, epsrel=1e-13, limit=200)[0]
 
 
-# --- rates that hold at all times --------------------------------------------------------------------------------------
+# --- rates that hold at all times ------------------------------------------------------------------------------------
 
 
 def loss_rate(map: str, V: np.ndarray, a: np.ndarray, r: np.ndarray) -> float:
@@ -126,7 +127,7 @@ def ratio_bound(strength: np.ndarray, u: np.ndarray) -> np.ndarray:
     return 1.0 / (1.0 + gap / len(u) * np.asarray(strength))
 
 
-# --- limits of the logistic flow ---------------------------------------------------------------------------------------
+# --- limits of the logistic flow -------------------------------------------------------------------------------------
 
 
 def loser_constant(b: float, p: int, slowdown: float = 1.0) -> float:

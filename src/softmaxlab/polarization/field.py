@@ -6,8 +6,6 @@ Chart: for f = x² the losers' scores shrink like e^{−log²t}, so y holds log|
 ℓ′ = a′/a, which is 2 (g − ⟨s,g⟩)/Σa² for the share and 2 g for the plain square.
 """
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from softmaxlab.polarization.kinks import Cap, Kinks, Point, Support, Zeros
@@ -65,20 +63,16 @@ class Field:
         return dy
 
     def guard(self, tau: float, y: np.ndarray) -> np.ndarray:
-        """Positive while the mode lasts, flat.
-
-        Some guards are velocities. Of a loss that settles they are taken in t, not in τ: once r is 0 but for rounding,
-        e^τ r is noise that grows without end.
-        """
+        """Positive while the mode lasts, flat."""
         with np.errstate(all="ignore"):
-            return self.kinks.guard(self._point(0.0 if self.loss.settles else tau, y)[0]).ravel()
+            return self._modes().guard(self._guarded_point(tau, y)).ravel()
 
     def switch(self, tau: float, y: np.ndarray, hit: np.ndarray) -> np.ndarray:
         """Enter the next mode, where the guards `hit` are at their root; the state to go on from."""
         y = y.copy()
         with np.errstate(all="ignore"):
-            now = self._point(0.0 if self.loss.settles else tau, y)[0]
-            self._write(y, self.kinks.switch(now, hit.reshape(self.kinks.guard(now).shape)))
+            now = self._guarded_point(tau, y)
+            self._write(y, self._modes().switch(now, hit.reshape(self._modes().guard(now).shape)))
         return y
 
     def parameters(self, rows: np.ndarray) -> dict[str, np.ndarray]:
@@ -96,6 +90,16 @@ class Field:
         output = self.model.output(at, s)
         r = -self.loss.gradient(output, tau)
         return Point(at, z, s, r, self.model.signal(at, r)), output
+
+    def _guarded_point(self, tau: float, y: np.ndarray) -> Point:
+        # Some guards are velocities. Of a loss that settles they are taken in t, not in τ: once r is 0 but for
+        # rounding, e^τ r is noise that grows without end.
+        return self._point(0.0 if self.loss.settles else tau, y)[0]
+
+    def _modes(self) -> Kinks:
+        if self.kinks is None:
+            raise ValueError("a smooth map has no modes")
+        return self.kinks
 
     def _write(self, y: np.ndarray, values: Parameters) -> None:
         for name, (where, _) in self.places.items():

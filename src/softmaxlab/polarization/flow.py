@@ -79,13 +79,13 @@ class StrengthFlow(Problem):
 
     def _run(self, device: str) -> Result:
         small = reduced(self)
-        field = Field(small, Linear(small.beta), with_strength=False)
-        run = Run(self.solver or "DOP853", self.rtol)
+        field = Field(small, Linear(small.given("beta")), with_strength=False)
+        run = Run(self.solver or "DOP853", self.rtol, pieces=[])
         strength = times(self.strength_end, self.points)
         history = _record(small, field, strength, run)
         result = _result(self, history, {"strength": strength}, run)
         m = (result["u"] * result["scores"]).sum(axis=-1)
-        log_t = log_time(small, field, run.pieces, result["strength"], m, self.rtol)
+        log_t = log_time(small, field, run.pieces or [], result["strength"], m, self.rtol)
         return Result(
             {**result.arrays, "log_t": log_t}, {**result.axes, "log_t": ("strength",)}, run.status, result.notes
         )

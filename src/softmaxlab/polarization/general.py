@@ -30,7 +30,7 @@ def gradient_flow(
     y = np.concatenate([value.ravel() for value in start.values()])
     rows = np.concatenate(list(integrate(objective, y, np.log1p(t), run)))
     arrays = {"t": t[: len(rows)], "loss": [objective.value(row) for row in rows]}
-    axes = {"t": ("t",), "loss": ("t",)}
+    axes: dict[str, tuple[str, ...]] = {"t": ("t",), "loss": ("t",)}
     for name, value in objective.split(rows).items():
         arrays[name] = value
         axes[name] = ("t", *(f"{name}_{i}" for i in range(value.ndim - 1)))
@@ -90,7 +90,7 @@ class _Objective:
         if not isinstance(loss, Tensor) or loss.numel() != 1 or not loss.requires_grad:
             raise SpecError("loss_fn must return one number, as a tensor that depends on the given ones")
         if not bool(torch.isfinite(loss)):
-            raise SpecError(f"loss_fn is not finite at the start, got {float(loss)}")
+            raise SpecError(f"loss_fn is not finite at the start, got {float(loss.detach())}")
 
 
 def _takes_names(loss_fn: Callable, start: Mapping[str, np.ndarray]) -> bool:

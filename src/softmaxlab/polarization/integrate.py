@@ -44,7 +44,7 @@ class Run:
     status: Status = field(default_factory=Status)
     tau: float = 0.0  # how far it came
     y: np.ndarray | None = None  # the state there
-    pieces: list[tuple[float, Callable]] = field(default_factory=list)  # the ends of the steps, and their interpolants
+    pieces: list[tuple[float, Callable]] | None = None  # if a list, gets the ends of the steps and their interpolants
     checked: tuple[int, float] = (0, 0.0)  # evaluations and τ when it was last known to get on
 
 
@@ -70,7 +70,8 @@ def integrate(
             yield rows
         done = upto
         run.tau, run.y = end, last
-        run.pieces.append((end, dense))
+        if run.pieces is not None:
+            run.pieces.append((end, dense))
         if guarded and hit is not None:
             run.events += 1
             run.y, solver = guarded.switch(end, last, hit), None
@@ -129,7 +130,7 @@ def _first_event(guarded: Guarded, dense: Callable, solver: Any, tolerance: floa
         right = solver.t if part == 1 else solver.t_old + part * (solver.t - solver.t_old)
         out = np.flatnonzero(guarded.guard(right, dense(right)) < -tolerance)
         if out.size:
-            roots = np.array([_root(guarded, dense, i, left, right) for i in out])
+            roots = np.array([_root(guarded, dense, int(i), left, right) for i in out])
             hit = np.zeros(guarded.guard(left, dense(left)).size, dtype=bool)
             hit[out[roots == roots.min()]] = True
             return float(roots.min()), hit
@@ -145,4 +146,5 @@ def _root(guarded: Guarded, dense: Callable, i: int, left: float, right: float) 
 
     if guard(left) <= 0:  # at its border already
         return left
-    return float(brentq(guard, left, right, xtol=1e-300, rtol=4 * np.finfo(float).eps))
+    root: Any = brentq(guard, left, right, xtol=1e-300, rtol=4 * np.finfo(float).eps)
+    return float(root)

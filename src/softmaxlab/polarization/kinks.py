@@ -6,9 +6,10 @@ mode changes. This file has the value and matrix models, whose scores are parame
 
 Zeros: relu, abs and their shares. A score that reaches 0 stays there: for relu it is dead, for |x| both sides push
 towards 0, until they push away (never for the logistic loss); then it leaves as descent does, on the side it came from.
-A score that starts at 0 never moves, as torch's slope there is 0. Support: sparsemax. A token whose weight reaches 0 leaves the support and never comes
-back, since its score and the threshold both stand still. Cap: linear_norm, where |Σa| = 1 is crossed, or held with
-velocity g − mean(g) when both sides push at it (the only mixture of the two velocities that stays on the border).
+A score that starts at 0 never moves, as torch's slope there is 0. Support: sparsemax. A token whose weight reaches 0
+leaves the support and never comes back, since its score and the threshold both stand still. Cap: linear_norm, where
+|Σa| = 1 is crossed, or held with velocity g − mean(g) when both sides push at it (the only mixture of the two
+velocities that stays on the border).
 """
 
 from dataclasses import dataclass
@@ -50,7 +51,7 @@ class Kinks(Protocol):
 
 
 class Zeros:
-    """s = f(a) or f(a)/Σf(a) with f = relu or |x|; `slope` is f′, 0 for a score at rest, `alive` what it is when alive."""
+    """s = f(a) or f(a)/Σf(a) with f = relu or |x|; `slope` is f′, or 0 at rest; `alive` is f′ when not."""
 
     def __init__(self, z: np.ndarray, absolute: bool, share: bool, scored: str):
         self.slope = np.sign(z) if absolute else (z > 0).astype(float)

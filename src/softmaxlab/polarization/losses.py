@@ -39,6 +39,10 @@ class Loss:
         """e^log_scale ∇ℓ of outputs [..., d], of the same shape."""
         raise NotImplementedError
 
+    def gamma(self, output: np.ndarray, log_scale: float = 0.0) -> np.ndarray:
+        """e^log_scale γ, for the losses that have one."""
+        raise NotImplementedError(f"{type(self).__name__} has no direction, so no strength")
+
 
 @dataclass(frozen=True)
 class Logistic(Loss):
@@ -48,7 +52,7 @@ class Logistic(Loss):
     def value(self, output):
         return np.logaddexp(0.0, -(output @ self.beta))
 
-    def gamma(self, output: np.ndarray, log_scale: float = 0.0) -> np.ndarray:
+    def gamma(self, output, log_scale=0.0):
         """γ = 1/(1 + e^m) with m = ⟨β*, β⟩."""
         return np.exp(log_scale - np.logaddexp(0.0, output @ self.beta))
 
@@ -77,7 +81,7 @@ class Square(Loss):
     def value(self, output):
         return 0.5 * np.square(self.beta - output).sum(axis=-1)
 
-    def gamma(self, output: np.ndarray, log_scale: float = 0.0) -> np.ndarray:
+    def gamma(self, output, log_scale=0.0):
         """γ = 1 − m/b, written as ⟨β*, β* − β⟩/b, which keeps its digits as β → β*."""
         return np.exp(log_scale) * ((self.beta - output) @ self.beta) / (self.beta @ self.beta)
 
@@ -170,10 +174,13 @@ class UserLoss(Loss):
         try:
             loss = self.function(leaf, **{name: torch.tensor(value) for name, value in self.data})
         except (RuntimeError, TypeError, IndexError) as error:
-            raise SpecError(f"loss {self.function.__name__!r} fails on an output of size {len(row)}: {error}") from error
+            raise SpecError(f"{self._name()} fails on an output of size {len(row)}: {error}") from error
         if not isinstance(loss, torch.Tensor) or loss.numel() != 1 or not loss.requires_grad:
-            raise SpecError(f"loss {self.function.__name__!r} must return one number that depends on the output")
+            raise SpecError(f"{self._name()} must return one number that depends on the output")
         return leaf, loss
+
+    def _name(self) -> str:
+        return f"loss {self.function.__name__!r}"
 
 
 def _rows(output: np.ndarray) -> np.ndarray:

@@ -69,9 +69,16 @@ class Problem(Spec):
         recipe = LOSSES[self.loss]
         return recipe.build(**{name: getattr(self, name) for name in (*recipe.needs, *recipe.may_have)})
 
+    def given(self, name: str) -> np.ndarray:
+        """An array that this problem has."""
+        array = getattr(self, name)
+        if array is None:
+            raise ValueError(f"{name} is required here")
+        return array
+
     def start(self) -> dict[str, np.ndarray]:
         """The parameters at t = 0, frozen ones included."""
-        return {name: getattr(self, name) for name in self.model_of().axes}
+        return {name: self.given(name) for name in self.model_of().axes}
 
     def frozen(self) -> str | None:
         """The name of the parameter that does not move, if any."""
@@ -133,10 +140,10 @@ class Problem(Spec):
                 raise ValueError("target must hold labels, each 1 or -1")
         elif self.loss in ("cross_entropy", "kl"):
             self._check_same(values, axis, "target", 0)
-            if (self.target < 0).any() or abs(self.target.sum() - 1) > SUM_TOLERANCE:
+            least, total = self.given("target").min(), self.given("target").sum()
+            if least < 0 or abs(total - 1) > SUM_TOLERANCE:
                 raise ValueError(
-                    f"target must be a distribution (not negative, sum 1), got least {self.target.min():.4g} "
-                    f"and sum {self.target.sum():.6g}"
+                    f"target must be a distribution (not negative, sum 1), got least {least:.4g} and sum {total:.6g}"
                 )
 
     def _check_start(self) -> None:

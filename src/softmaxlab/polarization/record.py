@@ -67,6 +67,4 @@ def direction_of(problem: Problem) -> np.ndarray | None:
     """The vector that u projects on: β*, or Xᵀβ* for regression; None where the loss has no direction of its own."""
     if problem.loss in ("logistic", "square"):
         return problem.beta
-    if problem.loss == "regression" and problem.beta is not None:
-        return problem.beta @ problem.X
-    return None
+    return problem.given("beta") @ problem.given("X") if problem.loss == "regression" else None

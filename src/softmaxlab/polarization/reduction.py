@@ -20,7 +20,7 @@ P = TypeVar("P", bound=Problem)
 
 def is_aligned(problem: Problem) -> bool:
     """Whether the gradient stays along β*."""
-    if problem.model == "tied" or problem.beta is None or problem.V is None:
+    if problem.model == "tied":
         return False
     return problem.loss == "logistic" or (problem.loss == "square" and _is_parallel(problem))
 
@@ -29,15 +29,15 @@ def reduced(problem: P) -> P:
     """The same problem with one feature, or the problem itself if it does not reduce."""
     if not is_aligned(problem):
         return problem
-    norm = np.linalg.norm(problem.beta)
-    u = _values(problem) @ problem.beta
-    V = (u / norm)[:, None]
+    beta = problem.given("beta")
+    norm = np.linalg.norm(beta)
+    V = (_values(problem) @ beta / norm)[:, None]
     return problem.replace(beta=np.array([norm]), V=V if problem.model == "matrix" else V.T)
 
 
 def rebuilt(problem: Problem, u: np.ndarray) -> np.ndarray:
     """V over time from u [t, token]; its two ends if all of it is too large."""
-    beta, V0 = problem.beta, problem.V
+    beta, V0 = problem.given("beta"), problem.given("V")
     moved = u - _values(problem) @ beta
     if too_large(V0, len(u)):
         moved = moved[[0, -1]]
@@ -47,10 +47,10 @@ def rebuilt(problem: Problem, u: np.ndarray) -> np.ndarray:
 
 def _values(problem: Problem) -> np.ndarray:
     """V as [token, feature]."""
-    return problem.V if problem.model == "matrix" else problem.V.T
+    return problem.given("V") if problem.model == "matrix" else problem.given("V").T
 
 
 def _is_parallel(problem: Problem) -> bool:
-    V, beta = _values(problem), problem.beta
+    V, beta = _values(problem), problem.given("beta")
     across = V - np.outer(V @ beta, beta) / (beta @ beta)
     return bool(np.abs(across).max() <= PARALLEL * np.abs(V).max())

@@ -1,9 +1,9 @@
 """Maps with kinks in the tied model, where scores z = U a are not parameters and can be held at a border only by force.
 
 The scores move as z′ = c + K x with c = ⟨s,a⟩ r and K = ‖a‖² I + U Uᵀ (from U′ = r sᵀ + x aᵀ, a′ = Uᵀx; see models.py;
-no U Uᵀ if a is frozen), and x_i = f′(z_i) w_i. At a kink the slope f′ may be any number ξ between those of the two sides (Clarke's gradient).
-Where both sides push at the border, the flow stays on it with the one ξ that makes it stay, from z′ = 0 there: linear
-equations. It leaves when a ξ reaches the slope of a side, on that side.
+no U Uᵀ if a is frozen), and x_i = f′(z_i) w_i. At a kink the slope f′ may be any number ξ between those of the two
+sides (Clarke's gradient). Where both sides push at the border, the flow stays on it with the one ξ that makes it stay,
+from z′ = 0 there: linear equations. It leaves when a ξ reaches the slope of a side, on that side.
 
 Zeros: relu and abs, elementwise or as shares; any number of scores may be held at 0. Cap: linear_norm, |Σz| = 1 held by
 x = g − μ, with μ between 0 and ⟨s,g⟩ (for Σz > 0).

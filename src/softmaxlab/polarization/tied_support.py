@@ -1,8 +1,8 @@
 """Sparsemax in the tied model: tokens enter and leave the support S, and may be held at its border (see tied_kinks.py).
 
 Token i is at the border when h_i = z_i − τ = 0 with τ = (Σ_S z − 1)/n, n = |S|. It moves as h_i′ = ⟨e_i, z′⟩ with
-e_i the unit vector of i minus 1/n on S. With i in the support or out of it, x = Jᵀg differs by a multiple of e_i, so where
-both push at the border, the flow stays on it with x = J_S g + Σ_held μ_i e_i and the μ that makes h′ = 0.
+e_i the unit vector of i minus 1/n on S. With i in the support or out of it, x = Jᵀg differs by a multiple of e_i, so
+where both push at the border, the flow stays on it with x = J_S g + Σ_held μ_i e_i and the μ that makes h′ = 0.
 """
 
 import numpy as np

@@ -52,14 +52,20 @@ class Fig10(FigureSpec):
         ]
         target = problems.prediction(self.p, self.seed, self.sharpness)["target"]
         entropy = -(target * np.log(target)).sum()
+        kept = ("t", "scores", "loss")
         return Result(
             {
-                **{name: descent[name] for name in ("t", "scores", "loss")},
+                **{name: descent[name] for name in kept},
                 "divergence": descent["loss"] - entropy,
                 "sharpness": list(self.others),
                 "largest": [flow["scores"][-1].max() for flow in flows],
             },
-            {**descent.axes, "divergence": ("t",), "sharpness": ("sharpness",), "largest": ("sharpness",)},
+            {
+                **{name: descent.axes[name] for name in kept},
+                "divergence": ("t",),
+                "sharpness": ("sharpness",),
+                "largest": ("sharpness",),
+            },
             status_of([descent, *flows], ["descent", *(f"sharpness {sharpness:g}" for sharpness in self.others)]),
         )
 
