@@ -83,6 +83,6 @@ def _data(spec: "Descent") -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     X = np.zeros((1, 1)) if spec.X is None else spec.X
     if spec.loss == "dataset" and spec.target is not None:
         X = spec.target[:, None] * X
-    if spec.loss == "regression":
-        y, X = 2 * spec.beta @ X, 2 * X.T @ X
+    if spec.loss == "regression" and y is not None:
+        y, X = 2 * y @ X, 2 * X.T @ X
     return np.zeros(1) if y is None else np.array(y), np.array(X, order="C"), np.array(X.T, order="C")

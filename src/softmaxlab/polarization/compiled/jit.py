@@ -1,10 +1,11 @@
 """How kernels are compiled: IEEE arithmetic in source order, no GIL, 1/0 = inf as in NumPy.
 
-`inner_sum` is for sums and products of vectors and matrices, where the order of additions is free, as it is in any
-linear algebra library: the processor then adds several at a time. NaN and infinity stay exact. `inner` is for functions called by other kernels; `inlined` for a large one with a single caller, which Numba would
-otherwise optimise twice; `entry` for the few called from Python, which are kept on disk: beside the source, in
-NUMBA_CACHE_DIR if it is set, or in the user's cache folder if the package is read-only. Where nothing can be written
-the kernel is compiled anew in each process.
+`inner` is for functions called by other kernels. `inner_sum` is for sums and products of vectors and matrices, where
+the order of additions is free, as it is in any linear algebra library: the processor then adds several at a time; NaN
+and infinity stay exact. `inlined` is for a large function with a single caller, which Numba would otherwise optimise
+twice. `entry` is for the few called from Python, which are kept on disk: beside the source, in NUMBA_CACHE_DIR if it is
+set, or in the user's cache folder if the package is read-only. Where nothing can be written the kernel is compiled
+anew in each process.
 """
 
 import hashlib
@@ -17,7 +18,8 @@ import numba
 # Kernels allocate nothing, so they need no reference counts (`_nrt`), which would cost more than the arithmetic.
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": False, "_nrt": False}
 inner = numba.njit(forceinline=True, **OPTIONS)
-inner_sum = numba.njit(forceinline=True, **OPTIONS | {"fastmath": {"contract", "reassoc"}})
+FREE_ORDER: dict[str, Any] = OPTIONS | {"fastmath": {"contract", "reassoc"}}
+inner_sum = numba.njit(forceinline=True, **FREE_ORDER)
 inlined = numba.njit(inline="always", **OPTIONS)
 
 
