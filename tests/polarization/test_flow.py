@@ -118,6 +118,31 @@ def test_stiff_cross_entropy_against_radau():
         assert largest_difference(result[name], other[name]) < TWO_SOLVERS
 
 
+def test_a_flow_at_rest_is_not_followed_to_its_end():
+    for loss in ("square", "regression", "cross_entropy"):
+        spec = flow(loss, "softmax", "value", 0, t_end=1e100, rtol=1e-11, points=200)
+        result, short = simulate(spec), simulate(spec.replace(t_end=1e4))
+        assert result.status.ok
+        assert 1e3 < result.notes["at_rest_from"] < 1e9
+        assert "at_rest_from" not in short.notes
+        for name in ("a", "V"):
+            assert largest_difference(result[name][-1], short[name][-1]) < TWO_SOLVERS
+            np.testing.assert_array_equal(result[name][-1], result[name][-2])
+
+
+def test_what_still_moves_is_not_at_rest():
+    separable = simulate(flow("dataset", "softmax", "value", 0, t_end=1e100).replace(X=np.ones((5, 3)), target=None))
+    assert "at_rest_from" not in separable.notes
+    assert np.abs(separable["V"][-1] - separable["V"][-40]).max() > 1.0
+    # a gradient that was small from the start, and a saddle that takes its time
+    register(lambda output: 1e-12 * (output @ output), name="faint")
+    faint = {"loss": "faint", "V": np.ones((2, 2)), "a": np.zeros(2)}
+    assert np.abs(simulate(Flow(**faint, t_end=1e14))["V"][-1]).max() < 1e-3
+    saddle = flow("square", "linear", "value", 0, t_end=1e6)
+    saddle = saddle.replace(V=1e-12 * saddle.V, a=1e-12 * saddle.a)
+    assert simulate(saddle)["loss"][-1] < 1e-12
+
+
 def test_one_token_has_weight_one():
     for loss in LOSSES:
         for model in MODELS:
@@ -220,6 +245,22 @@ def test_strength_flow_is_the_flow_on_another_clock():
         assert orbit["log_t"][-1] == pytest.approx(np.log(slow["t"][k]), abs=1e-8)
         np.testing.assert_allclose(orbit["u"][-1], slow["u"][k], rtol=1e-9)
         np.testing.assert_allclose(orbit["V"][-1], slow["V"][k], rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("map", ["sparsemax", "relu_norm", "linear_norm", "square_norm", "sigmoid"])
+def test_strength_flow_of_other_maps(map):
+    fields = figure_two(p=4, b=2.0, scale=0.5) | {"map": map, "a": np.array([0.3, 0.1, 0.2, 0.25])}
+    slow = simulate(Flow(**fields, t_end=1e20, rtol=1e-12, points=3))
+    orbit = simulate(StrengthFlow(**fields, strength_end=slow["strength"][-1], points=9, rtol=1e-12))
+    assert orbit.notes["events"] == slow.notes["events"]
+    assert orbit["log_t"][-1] == pytest.approx(np.log(1e20), abs=1e-8)
+    np.testing.assert_allclose(orbit["u"][-1], slow["u"][-1], rtol=1e-8)
+
+
+def test_strength_flow_ends_where_the_orbit_does():
+    result = simulate(StrengthFlow(**figure_two(p=3) | {"map": "sum", "a": np.ones(3)}, strength_end=1e6))
+    assert result.status.outcome is Outcome.SINGULAR
+    assert "strength ≈" in result.status.sentence
 
 
 def test_strength_flow_is_for_the_logistic_value_model():

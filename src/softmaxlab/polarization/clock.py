@@ -7,55 +7,37 @@ a long orbit this relaxation is immediate, so the solver is implicit; it is one 
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from softmaxlab.polarization.field import Field
-from softmaxlab.polarization.losses import Linear
-from softmaxlab.polarization.problem import Problem
+
+Pieces = Sequence[tuple[float, Callable, Any]]  # of each step: its end, its interpolant, the mode of the map
 
 
-def log_time(
-    problem: Problem,
-    field: Field,
-    pieces: Sequence[tuple[float, Callable]],
-    strength: np.ndarray,
-    m: np.ndarray,
-    rtol: float,
-) -> np.ndarray:
-    """log t at each strength, where the margin is m; −inf at strength 0."""
+def log_time(field: Field, pieces: Pieces, strength: np.ndarray, m: np.ndarray, rtol: float) -> np.ndarray:
+    """log t at each strength, where the margin is m; −inf at strength 0. `field` is that of the linear loss."""
     from scipy.integrate import solve_ivp
 
-    orbit = _orbit(problem, field, pieces)
+    if len(strength) < 2:
+        return np.full(len(strength), -np.inf)
+    ends = np.array([end for end, _, _ in pieces])
+
+    def orbit(x: float) -> tuple[float, float]:
+        """m and dm/dΓ at x = log(1 + Γ)."""
+        _, dense, field.kinks = pieces[min(int(np.searchsorted(ends, x)), len(pieces) - 1)]
+        return field.margin(dense(x))
 
     def slope(x: float, delta: np.ndarray) -> np.ndarray:
-        m, growth = orbit(x)
-        return np.exp(x) * (growth - np.exp(delta) * (1.0 + np.exp(-m)))
+        margin, growth = orbit(x)
+        return np.exp(x) * (growth - np.exp(delta) * (1.0 + np.exp(-margin)))
 
     def jacobian(x: float, delta: np.ndarray) -> np.ndarray:
-        return -np.exp(x + delta) * (1.0 + np.exp(-orbit(x)[0]))[:, None]
+        return -np.exp(x + delta)[:, None] * (1.0 + np.exp(-orbit(x)[0]))
 
     x = np.log1p(strength)
     with np.errstate(over="ignore"):
         delta = solve_ivp(slope, (x[0], x[-1]), m[:1], "LSODA", x, rtol=rtol, atol=rtol, jac=jacobian).y[0]
     log_1p = m[1:] - delta[1:]
     return np.concatenate([[-np.inf], log_1p + np.log(-np.expm1(-log_1p))])
-
-
-def _orbit(
-    problem: Problem, field: Field, pieces: Sequence[tuple[float, Callable]]
-) -> Callable[[float], tuple[np.ndarray, np.ndarray]]:
-    """m and dm/dΓ, each as an array of one, at x = log(1 + Γ), from the steps' interpolants."""
-    ends = np.array([end for end, _ in pieces])
-    model, map = problem.model_of(), problem.map_of()
-    loss = Linear(problem.given("beta"))
-    moving = field.places.keys()
-
-    def at(x: float) -> tuple[np.ndarray, np.ndarray]:
-        dense = pieces[min(int(np.searchsorted(ends, x)), len(pieces) - 1)][1]
-        parameters = {name: rows[0] for name, rows in field.parameters(dense(x)[None]).items()}
-        m = -model.loss(loss, model.forward(map, parameters)[1])
-        velocity = model.velocity(loss, map, parameters)
-        return np.atleast_1d(m), np.atleast_1d(sum(np.square(velocity[name]).sum() for name in moving))
-
-    return at

@@ -6,6 +6,8 @@ Chart: for f = x² the losers' scores shrink like e^{−log²t}, so y holds log|
 ℓ′ = a′/a, which is 2 (g − ⟨s,g⟩)/Σa² for the share and 2 g for the plain square.
 """
 
+from copy import deepcopy
+
 import numpy as np
 
 from softmaxlab.polarization.kinks import Cap, Kinks, Point, Support, Zeros
@@ -61,6 +63,19 @@ class Field:
         if self.with_strength:
             dy[-1] = self.loss.gamma(output, tau)
         return dy
+
+    def mode(self) -> Kinks | None:
+        """A copy of the present mode, to be put back as `kinks`."""
+        return deepcopy(self.kinks)
+
+    def margin(self, y: np.ndarray) -> tuple[float, float]:
+        """m = −L and dm/dt = ‖velocity‖², of a linear loss."""
+        output = self._point(0.0, y)[1]
+        velocity = self(0.0, y)
+        if self.signs is not None:
+            where, _ = self.places[self.model.scored]
+            velocity[where] *= np.exp(y[where])  # a′ = a ℓ′
+        return -float(self.loss.value(output)), float(velocity @ velocity)
 
     def guard(self, tau: float, y: np.ndarray) -> np.ndarray:
         """Positive while the mode lasts, flat."""

@@ -24,6 +24,7 @@ from softmaxlab.polarization.models import Parameters
 from softmaxlab.polarization.problem import Problem
 from softmaxlab.polarization.record import History, axes_of
 from softmaxlab.polarization.reduction import is_aligned, rebuilt, reduced
+from softmaxlab.polarization.rest import Rest
 
 Solver = Literal["DOP853", "LSODA", "BDF", "Radau"]
 JACOBIAN_LIMIT = 1000  # variables; beyond, one factorisation of a dense Jacobian costs seconds
@@ -80,12 +81,12 @@ class StrengthFlow(Problem):
     def _run(self, device: str) -> Result:
         small = reduced(self)
         field = Field(small, Linear(small.given("beta")), with_strength=False)
-        run = Run(self.solver or "DOP853", self.rtol, pieces=[])
+        run = Run(self.solver or "DOP853", self.rtol, clock="strength", pieces=[])
         strength = times(self.strength_end, self.points)
         history = _record(small, field, strength, run)
         result = _result(self, history, {"strength": strength}, run)
         m = (result["u"] * result["scores"]).sum(axis=-1)
-        log_t = log_time(small, field, run.pieces or [], result["strength"], m, self.rtol)
+        log_t = log_time(field, run.pieces or [], result["strength"], m, self.rtol)
         return Result(
             {**result.arrays, "log_t": log_t}, {**result.axes, "log_t": ("strength",)}, run.status, result.notes
         )
@@ -93,7 +94,8 @@ class StrengthFlow(Problem):
 
 def times(end: float, points: int) -> np.ndarray:
     """0, then log-spaced times up to exactly `end`."""
-    t = np.concatenate([[0.0], np.geomspace(min(FIRST, FIRST_PART * end), end, points - 1)])
+    with np.errstate(over="ignore"):  # next to the largest float
+        t = np.concatenate([[0.0], np.geomspace(min(FIRST, FIRST_PART * end), end, points - 1)])
     t[-1] = end
     return t
 
@@ -101,13 +103,16 @@ def times(end: float, points: int) -> np.ndarray:
 def _record(problem: Problem, field: Field, t: np.ndarray, run: Run) -> History:
     history = History(problem, len(t))
     guarded = field if field.kinks else None
-    for rows in integrate(field, field.start, np.log1p(t), run, guarded):
+    rest = Rest(field, run.rtol) if field.loss.settles else None
+    for rows in integrate(field, field.start, np.log1p(t), run, guarded, rest):
         more = {"strength": rows[:, -1]} if field.with_strength else {}
         history.add(field.parameters(rows), **more)
-    if not run.status.ok and run.y is not None:
+    if not run.status.ok:
         start, last = (_denominator(problem, field.parameters(y[None])) for y in (field.start, run.y))
         if (last <= VANISHED * start).any():
-            sentence = f"Σf(a) reaches 0 at t ≈ {np.expm1(run.tau):.6g}, where map {problem.map!r} divides by it"
+            sentence = (
+                f"Σf(a) reaches 0 at {run.clock} ≈ {np.expm1(run.tau):.6g}, where map {problem.map!r} divides by it"
+            )
             run.status = Status(Outcome.SINGULAR, sentence)
     return history
 
@@ -126,6 +131,8 @@ def _result(spec: Problem, history: History, clock: dict[str, np.ndarray], run: 
     if is_aligned(spec):
         arrays["V"] = rebuilt(spec, arrays["u"])
     notes = {"solver": run.solver, "evaluations": run.evaluations, "events": run.events}
+    if run.at_rest:
+        notes["at_rest_from"] = float(np.expm1(run.tau))
     valued = spec.model_of().valued
     if len(arrays[valued]) < len(t):
         notes[valued] = "at the first and the last time only: all times would take too much memory"

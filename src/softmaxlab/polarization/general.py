@@ -13,6 +13,7 @@ from softmaxlab.core.result import Result
 from softmaxlab.errors import SpecError
 from softmaxlab.polarization.flow import JACOBIAN_LIMIT, times
 from softmaxlab.polarization.integrate import Run, integrate
+from softmaxlab.polarization.rest import Rest
 
 
 def gradient_flow(
@@ -28,7 +29,7 @@ def gradient_flow(
     run = Run("LSODA" if objective.size <= JACOBIAN_LIMIT else "DOP853", rtol)
     t = times(float(t_end), points)
     y = np.concatenate([value.ravel() for value in start.values()])
-    rows = np.concatenate(list(integrate(objective, y, np.log1p(t), run)))
+    rows = np.concatenate(list(integrate(objective, y, np.log1p(t), run, rest=Rest(objective, rtol))))
     arrays = {"t": t[: len(rows)], "loss": [objective.value(row) for row in rows]}
     axes: dict[str, tuple[str, ...]] = {"t": ("t",), "loss": ("t",)}
     for name, value in objective.split(rows).items():

@@ -29,6 +29,7 @@ class Guarded(Protocol):
     """A field with modes."""
 
     def __call__(self, tau: float, y: np.ndarray) -> np.ndarray: ...
+    def mode(self) -> Any: ...
     def guard(self, tau: float, y: np.ndarray) -> np.ndarray: ...
     def switch(self, tau: float, y: np.ndarray, hit: np.ndarray) -> np.ndarray: ...
 
@@ -39,17 +40,24 @@ class Run:
 
     solver: str
     rtol: float
+    clock: str = "t"  # what log(1 + …) of is τ
     evaluations: int = 0
     events: int = 0
     status: Status = field(default_factory=Status)
     tau: float = 0.0  # how far it came
-    y: np.ndarray | None = None  # the state there
-    pieces: list[tuple[float, Callable]] | None = None  # if a list, gets the ends of the steps and their interpolants
+    y: np.ndarray = field(default_factory=lambda: np.empty(0))  # the state there
+    at_rest: bool = False  # it stopped there because nothing moves any more
+    pieces: list[tuple[float, Callable, Any]] | None = None  # if a list, gets each step's end, interpolant and mode
     checked: tuple[int, float] = (0, 0.0)  # evaluations and τ when it was last known to get on
 
 
 def integrate(
-    f: Callable, y: np.ndarray, grid: np.ndarray, run: Run, guarded: Guarded | None = None
+    f: Callable,
+    y: np.ndarray,
+    grid: np.ndarray,
+    run: Run,
+    guarded: Guarded | None = None,
+    rest: Callable[[float, np.ndarray], bool] | None = None,
 ) -> Iterator[np.ndarray]:
     """Batches of states [t, size] at the times of `grid`, the start first; fewer than all if `run.status` fails."""
     yield y[None]
@@ -63,7 +71,7 @@ def integrate(
         end, hit = _first_event(guarded, dense, solver, run.rtol) if guarded else (solver.t, None)
         last = solver.y if hit is None else dense(end)
         upto = int(np.searchsorted(grid, end, side="right"))
-        for batch in np.array_split(grid[done:upto], 1 + (upto - done) * y.size // BATCH) if upto > done else ():
+        for batch in _batches(grid[done:upto], y.size):
             rows = np.ascontiguousarray(dense(batch).T)
             if batch[-1] == end:
                 rows[-1] = last  # not through the interpolant
@@ -71,10 +79,18 @@ def integrate(
         done = upto
         run.tau, run.y = end, last
         if run.pieces is not None:
-            run.pieces.append((end, dense))
+            run.pieces.append((end, dense, guarded.mode() if guarded else None))
         if guarded and hit is not None:
             run.events += 1
             run.y, solver = guarded.switch(end, last, hit), None
+        if rest and rest(end, run.y):
+            run.at_rest = True
+            yield from (np.repeat(run.y[None], len(part), axis=0) for part in _batches(grid[done:], y.size))
+            return
+
+
+def _batches(times: np.ndarray, size: int) -> list[np.ndarray]:
+    return np.array_split(times, 1 + len(times) * size // BATCH) if len(times) else []
 
 
 def _solver(f: Callable, run: Run, end: float) -> Any:
@@ -109,7 +125,7 @@ def _step(solver: Any, run: Run) -> Callable | None:
 
 def _why(solver: Any, run: Run, message: str | None) -> Status:
     """Why a run does not go on."""
-    at, largest = f"t = {np.expm1(solver.t):.6g}", np.nanmax(np.abs(solver.y), initial=0.0)
+    at, largest = f"{run.clock} = {np.expm1(solver.t):.6g}", np.nanmax(np.abs(solver.y), initial=0.0)
     if largest >= LARGE:
         return Status(Outcome.DIVERGED, f"the parameters grow beyond {LARGE:.0e} at {at}")
     if run.evaluations <= BUDGET and largest > RUNAWAY:
