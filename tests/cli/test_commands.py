@@ -159,7 +159,7 @@ def test_reproduce_writes_the_report_and_resumes(capsys, monkeypatch):
     monkeypatch.setattr(reproduce, "CLAIMS", {"attention/bayes-mean": catalogue.CLAIMS["attention/bayes-mean"]})
     code, out, _ = call(capsys, "reproduce")
     assert code == 0
-    assert "1 figures, 1 of 1 claims as stored" in out
+    assert "1 figures, 1 claims (1 holds; 1 as expected)" in out
     index = Path("report/index.html").read_text()
     assert 'href="attention/maps.html"' in index
     assert "Bayes-softmax" in index

@@ -143,7 +143,24 @@ def test_a_map_without_readable_source_works_but_cannot_be_stored():
         "except sl.SpecError as error: print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.stdout.startswith("2.0\nmap 'plus' was registered where its source cannot be read"), done.stderr
+    assert done.stdout.startswith("2.0\nmap 'plus' cannot be keyed by its source"), done.stderr
+
+
+def test_a_closure_cannot_be_stored(tmp_path):
+    """Its values are in no source, so two different ones would share a key."""
+    (tmp_path / "script.py").write_text(
+        "import softmaxlab as sl\n"
+        "def power(p):\n"
+        "    return sl.attention.register(lambda scores: scores**p, name='power')\n"
+        "power(2)\n"
+        "spec = sl.attention.Compare([[[3.0]]], maps=('power',))\n"
+        "print(sl.simulate(spec)['weights'].item())\n"
+        "try: sl.simulate(spec, store='runs')\n"
+        "except sl.SpecError as error: print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "script.py"], capture_output=True, text=True)
+    assert done.stdout.startswith("9.0\nmap 'power' cannot be keyed by its source"), done.stderr
+    assert not (tmp_path / "runs").exists()
 
 
 REFUSED = """

@@ -164,6 +164,7 @@ def test_fields_by_position():
         (lambda: Whole().replace(**{"part.vocap": 3}), "unknown field of Leaf 'vocap', did you mean 'vocab'?"),
         (lambda: Whole().replace(**{"lr.x": 3}), "Whole.lr has no fields of its own"),
         (lambda: Compare(), "Compare.scores is required"),
+        (lambda: Compare(score=[[[1.0]]]), "unknown field of Compare 'score', did you mean 'scores'?"),
         (lambda: Compare([[[1.0]]], maps=("sofmax",)), "unknown map 'sofmax', did you mean 'softmax'?"),
         (lambda: from_json("{"), "not a JSON document"),
         (lambda: from_json("[1]"), "a spec is a JSON object with a 'kind', got list"),

@@ -64,3 +64,19 @@ def square(x):
 def test_bad_input(loss, params, more, sentence):
     with pytest.raises(SpecError, match=sentence):
         gradient_flow(loss, params, **{"t_end": 1.0} | more)
+
+
+@pytest.mark.parametrize(("rate", "rtol"), [(1e-9, 1e-9), (1e-13, 1e-9), (1e-10, 1e-6)])
+def test_two_time_scales_are_both_followed(rate, rtol):
+    """e^{−10}, long after x has settled at a large value."""
+    result = gradient_flow(
+        lambda x, y: 0.5 * (x - 1e4) ** 2 + 0.5 * rate * y**2, {"x": 1.0, "y": 1.0}, t_end=10 / rate, rtol=rtol
+    )
+    assert result["y"][-1] == pytest.approx(np.exp(-10), rel=1e4 * rtol)
+    assert "at_rest_from" not in result.notes
+
+
+def test_rest_is_said():
+    result = gradient_flow(lambda x: (x - 1) ** 2, {"x": 0.0}, t_end=1e100)
+    assert result["x"][-1] == pytest.approx(1.0, rel=1e-12)
+    assert result.notes["at_rest_from"] < 1e9

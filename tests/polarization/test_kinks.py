@@ -111,3 +111,13 @@ def test_the_tied_model_can_lose_its_last_token():
     spec = spec.replace(X=np.random.default_rng(2).standard_normal((5, 2)))
     outcome = simulate(spec).status.outcome
     assert outcome in (Outcome.DONE, Outcome.SINGULAR)
+
+
+@pytest.mark.parametrize("map", ["relu_norm", "abs_norm"])
+@pytest.mark.parametrize("scale", [1e-6, 1e-9, 1e-12])
+def test_shares_do_not_feel_the_scale_of_the_scores(map, scale):
+    """a → ca with t → c²t is the same flow while u hardly moves, events included."""
+    a = scale * np.array([1, 1.1, 0.9])
+    result = simulate(Flow("logistic", map=map, beta=[1.0], V=[[0.5, 0.3, -0.4]], a=a, t_end=10 * scale**2))
+    assert result.notes["events"] == 1
+    np.testing.assert_allclose(result["scores"][-1], [0.543083, 0.456917, 0], atol=1e-5)

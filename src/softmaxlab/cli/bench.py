@@ -22,7 +22,10 @@ def command(
     for name in names or ():
         if name not in found:
             raise unknown("benchmark", name, found)
-    tables = {name: _rows(name, found[name]) for name in names or found}
+    tables = {}
+    for name in names or found:
+        typer.echo(f"running {found[name]}, about a minute …", err=True)
+        tables[name] = _rows(name, found[name])
     if json:
         print_json([{"benchmark": name} | row for name, table in tables.items() for row in table])
         return

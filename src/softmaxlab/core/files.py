@@ -48,6 +48,8 @@ def write_result(result: Result, folder: Path, key: str | None = None) -> bool:
 
 def read_result(folder: Path, key: str | None = None) -> Result:
     """Read a folder back, checking it against its checksum and, if given, the key it was filed under."""
+    if not folder.exists():
+        raise StoreError(f"there is no result at {folder}")
     try:
         record = json.loads((folder / RECORD).read_text())
         if record["format"] != FORMAT:

@@ -11,7 +11,8 @@ SHOWN = 60  # characters of a bad value
 
 def one_line(error: ValidationError, model: type[BaseModel]) -> str:
     """The first error of a validation, and how many more there are."""
-    errors = error.errors(include_url=False)
+    # an unknown field first: it is often the missing one, misspelt
+    errors = sorted(error.errors(include_url=False), key=lambda e: e["type"] != "extra_forbidden")
     first = _sentence(errors[0], model)
     return first if len(errors) == 1 else f"{first} (and {len(errors) - 1} more)"
 

@@ -66,14 +66,19 @@ class Registry(Generic[Entry]):
         found = self._fingerprints[name]
         if found is None:
             raise SpecError(
-                f"{self.kind} {name!r} was registered where its source cannot be read, so its results cannot be "
-                "keyed; define it in a module"
+                f"{self.kind} {name!r} cannot be keyed by its source, which cannot be read or does not show the values "
+                "that it closes over; define it at the top of a module"
             )
         return found
 
 
 def source_hash(thing: Callable | type) -> str | None:
-    """Hash of the module file that defines `thing` (helpers beside it count), or of its own source in a notebook."""
+    """Hash of the module file that defines `thing` (helpers beside it count), or of its own source in a notebook.
+
+    None where no source can be read, and for a closure, whose values no source shows.
+    """
+    if getattr(thing, "__closure__", None):
+        return None
     file = getattr(sys.modules.get(thing.__module__), "__file__", None)
     try:
         source = Path(file).read_bytes() if file else inspect.getsource(thing).encode()

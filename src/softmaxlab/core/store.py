@@ -27,7 +27,7 @@ class Store:
         remove_abandoned(self.root)
 
     def folder(self, key: str) -> Path:
-        if not KEY.fullmatch(key):
+        if not isinstance(key, str) or not KEY.fullmatch(key):
             raise StoreError(f"{key!r} is not a content key ({KEY_LENGTH} hex digits)")
         return self.root / key
 
@@ -37,8 +37,6 @@ class Store:
 
     def load(self, key: str) -> Result:
         """One entry by key; a damaged one, or one filed under a wrong key, raises StoreError."""
-        if not self.folder(key).exists():
-            raise StoreError(f"{self.root} holds no result {key}")
         return read_result(self.folder(key), key)
 
     def get(self, spec: Spec) -> Result | None:

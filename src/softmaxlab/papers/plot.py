@@ -26,6 +26,8 @@ def can_plot(result: Result) -> bool:
 
 def plot(result: Result) -> "matplotlib.figure.Figure":
     """A picture of a result: a figure's own, or the default one for its kind of spec."""
+    if not isinstance(result, Result):
+        raise SpecError(f"plot takes a result, got {type(result).__name__}")
     kind = result.spec.kind if result.spec else "no spec"
     if isinstance(result.spec, FigureSpec):
         return result.spec.draw(result)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def run(
     id: str, preset: str = "quick", store: Store | None = None, device: str = "cpu", **settings: Any
 ) -> "tuple[Result, matplotlib.figure.Figure]":
-    """Compute and draw a figure: `sl.run("attention/maps", preset="quick", keys=12)`."""
+    """Compute and draw a figure: `sl.run("attention/maps", preset="quick", tokens=6)`."""
     found = figure(id)
     result = simulate(found.preset(preset).replace(**settings), store=store, device=device)
     return result, found.draw(result)

@@ -12,8 +12,9 @@ if TYPE_CHECKING:
 # Okabe and Ito's palette, ordered by contrast on white
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
 
-# width in inches of one column, and font size in points
-STYLES = {"screen": (None, None), "icml": (3.25, 8), "neurips": (5.5, 9), "aps": (3.375, 8)}
+# inches of one column and of the whole text, and font size in points; None leaves a picture as it was drawn
+STYLES = {"screen": None, "icml": (3.25, 6.75, 6), "neurips": (5.5, 5.5, 6), "aps": (3.375, 7.0, 6)}
+WIDE = 1.8  # width over height from which a picture takes the whole text
 FORMATS = ("png", "svg", "pdf")
 
 
@@ -22,7 +23,7 @@ def save(figure: "matplotlib.figure.Figure", path: Path, format: str = "png", st
     import matplotlib
 
     check_look(format, style)
-    _fit(figure, *STYLES[style])
+    _fit(figure, STYLES[style])
     path = path.with_name(f"{path.name}.{format}")
     stamp = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(format)
     settings: dict[Any, Any] = {"svg.hashsalt": "softmaxlab", "svg.fonttype": "none", "pdf.fonttype": 42}
@@ -39,13 +40,22 @@ def check_look(format: str, style: str) -> None:
         raise unknown("style", style, STYLES)
 
 
-def _fit(figure: "matplotlib.figure.Figure", width: float | None, points: float | None) -> None:
-    """Scale a picture to a column width, and its text to the style's size."""
-    if width is None or points is None:
+def _fit(figure: "matplotlib.figure.Figure", style: tuple[float, float, float] | None) -> None:
+    """Scale a picture to a journal's column, or to its text width if it is wide; the title belongs in the caption."""
+    if style is None:
         return
+    import matplotlib.lines
     import matplotlib.text
 
-    old_width, old_height = figure.get_size_inches()
-    figure.set_size_inches(width, old_height * width / old_width)
-    for text in figure.findobj(matplotlib.text.Text):
-        text.set_fontsize(points)
+    column, text, points = style
+    width, height = figure.get_size_inches()
+    new = text if width / height > WIDE else column
+    shrink = min(1.0, new / width)
+    # text shrinks less than the picture, so the picture grows in height to hold it
+    figure.set_size_inches(new, height * shrink**0.7)
+    for label in figure.findobj(matplotlib.text.Text):
+        label.set_fontsize(min(points, label.get_fontsize() * shrink**0.5))
+    figure.suptitle("")
+    for line in figure.findobj(matplotlib.lines.Line2D):
+        line.set_linewidth(line.get_linewidth() * shrink**0.5)
+        line.set_markersize(line.get_markersize() * shrink**0.5)

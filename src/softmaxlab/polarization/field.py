@@ -77,6 +77,11 @@ class Field:
             velocity[where] *= np.exp(y[where])  # a′ = a ℓ′
         return -float(self.loss.value(output)), float(velocity @ velocity)
 
+    def unit(self, y: np.ndarray) -> float:
+        """How large a guard's number counts as 1: guards of small scores are small."""
+        at = {name: y[where].reshape(shape) for name, (where, shape) in self.places.items()} | self.still
+        return min(1.0, float(np.abs(self.model.scores(at)).max()))
+
     def guard(self, tau: float, y: np.ndarray) -> np.ndarray:
         """Positive while the mode lasts, flat."""
         with np.errstate(all="ignore"):

@@ -103,7 +103,7 @@ def times(end: float, points: int) -> np.ndarray:
 def _record(problem: Problem, field: Field, t: np.ndarray, run: Run) -> History:
     history = History(problem, len(t))
     guarded = field if field.kinks else None
-    rest = Rest(field, run.rtol) if field.loss.settles else None
+    rest = Rest(field) if field.loss.settles else None
     for rows in integrate(field, field.start, np.log1p(t), run, guarded, rest):
         more = {"strength": rows[:, -1]} if field.with_strength else {}
         history.add(field.parameters(rows), **more)
@@ -130,9 +130,7 @@ def _result(spec: Problem, history: History, clock: dict[str, np.ndarray], run: 
     t = t[: len(arrays["loss"])]
     if is_aligned(spec):
         arrays["V"] = rebuilt(spec, arrays["u"])
-    notes = {"solver": run.solver, "evaluations": run.evaluations, "events": run.events}
-    if run.at_rest:
-        notes["at_rest_from"] = float(np.expm1(run.tau))
+    notes = run.notes()
     valued = spec.model_of().valued
     if len(arrays[valued]) < len(t):
         notes[valued] = "at the first and the last time only: all times would take too much memory"

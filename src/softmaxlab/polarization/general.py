@@ -29,13 +29,13 @@ def gradient_flow(
     run = Run("LSODA" if objective.size <= JACOBIAN_LIMIT else "DOP853", rtol)
     t = times(float(t_end), points)
     y = np.concatenate([value.ravel() for value in start.values()])
-    rows = np.concatenate(list(integrate(objective, y, np.log1p(t), run, rest=Rest(objective, rtol))))
+    rows = np.concatenate(list(integrate(objective, y, np.log1p(t), run, rest=Rest(objective))))
     arrays = {"t": t[: len(rows)], "loss": [objective.value(row) for row in rows]}
     axes: dict[str, tuple[str, ...]] = {"t": ("t",), "loss": ("t",)}
     for name, value in objective.split(rows).items():
         arrays[name] = value
         axes[name] = ("t", *(f"{name}_{i}" for i in range(value.ndim - 1)))
-    return Result(arrays, axes, run.status, {"solver": run.solver, "evaluations": run.evaluations})
+    return Result(arrays, axes, run.status, run.notes())
 
 
 def _checked(params: Mapping[str, Any], t_end: float, points: int, rtol: float) -> dict[str, np.ndarray]:

@@ -30,6 +30,7 @@ class Guarded(Protocol):
 
     def __call__(self, tau: float, y: np.ndarray) -> np.ndarray: ...
     def mode(self) -> Any: ...
+    def unit(self, y: np.ndarray) -> float: ...
     def guard(self, tau: float, y: np.ndarray) -> np.ndarray: ...
     def switch(self, tau: float, y: np.ndarray, hit: np.ndarray) -> np.ndarray: ...
 
@@ -49,6 +50,11 @@ class Run:
     at_rest: bool = False  # it stopped there because nothing moves any more
     pieces: list[tuple[float, Callable, Any]] | None = None  # if a list, gets each step's end, interpolant and mode
     checked: tuple[int, float] = (0, 0.0)  # evaluations and τ when it was last known to get on
+
+    def notes(self) -> dict[str, Any]:
+        """What the result says about the run."""
+        notes = {"solver": self.solver, "evaluations": self.evaluations, "events": self.events}
+        return notes | ({"at_rest_from": float(np.expm1(self.tau))} if self.at_rest else {})
 
 
 def integrate(
@@ -83,7 +89,7 @@ def integrate(
         if guarded and hit is not None:
             run.events += 1
             run.y, solver = guarded.switch(end, last, hit), None
-        if rest and rest(end, run.y):
+        if rest and done < len(grid) and rest(end, run.y):
             run.at_rest = True
             yield from (np.repeat(run.y[None], len(part), axis=0) for part in _batches(grid[done:], y.size))
             return
@@ -142,6 +148,7 @@ def _first_event(guarded: Guarded, dense: Callable, solver: Any, tolerance: floa
     A guard below 0 by no more than the solver's own error is noise, not an event.
     """
     left = solver.t_old
+    tolerance *= guarded.unit(dense(left))
     for part in PROBES:
         right = solver.t if part == 1 else solver.t_old + part * (solver.t - solver.t_old)
         out = np.flatnonzero(guarded.guard(right, dense(right)) < -tolerance)

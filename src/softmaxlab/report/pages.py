@@ -67,7 +67,7 @@ def _index(done: "Reproduction") -> str:
     )
     return _page(
         "softmaxlab: figures and claims",
-        f"<p>softmaxlab {__version__}, preset <code>{escape(done.preset)}</code>, {escape(done.summary())}</p>"
+        f"<p>softmaxlab {__version__}, preset <code>{escape(done.preset)}</code>: {escape(done.counts())}</p>"
         f"<h2>Claims</h2>{_table(header, verdicts)}<h2>Figures</h2><ul>{gallery}</ul>",
     )
 

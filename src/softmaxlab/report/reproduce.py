@@ -1,6 +1,7 @@
 """Run every figure and claim, then write the report."""
 
 import time
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,11 +34,14 @@ class Reproduction:
         return all(r.status.ok for r in self.figures.values()) and all(c.ok for c in self.checks)
 
     def summary(self) -> str:
-        as_stored = sum(c.ok for c in self.checks)
-        return (
-            f"{len(self.figures)} figures, {as_stored} of {len(self.checks)} claims as stored, "
-            f"{self.seconds:.0f} s; report: {self.index}"
-        )
+        return f"{self.counts()}; {self.seconds:.0f} s; report: {self.index}"
+
+    def counts(self) -> str:
+        """How many figures, and how many claims of each verdict."""
+        verdicts = Counter(str(c.finding.verdict) for c in self.checks)
+        told = ", ".join(f"{n} {verdict}" for verdict, n in verdicts.items())
+        expected = sum(c.ok for c in self.checks)
+        return f"{len(self.figures)} figures, {len(self.checks)} claims ({told}; {expected} as expected)"
 
 
 def reproduce(preset: str, out: str, report: str) -> Reproduction:

@@ -61,15 +61,15 @@ def test_01_signs(loss, seed):
     assert_right_and_printed_wrong(at.beta @ V_dot, at.gamma * at.b * at.s, -at.gamma * at.b * at.s)
 
 
-def test_02_equation_4_lacks_dt():
-    """A change of a over a time h is h times the right side of (4), not the right side."""
-    at, h = Point(0), 1e-5
+@pytest.mark.parametrize("h", [1e-5, 1e-3])
+def test_02_equation_4_lacks_dt(h):
+    """A change of a over a time h is h times the right side of (4), whatever h; the right side alone knows no h."""
+    at = Point(0)
     arrays = {"beta": at.beta.numpy(), "V": at.V.detach().numpy(), "a": at.a.detach().numpy()}
     run = simulate(Flow(loss="logistic", **arrays, t_end=h, points=2, rtol=1e-12))
     right_side = at.velocity()[1].numpy()
     change = run["a"][-1] - run["a"][0]
     assert_allclose(change, h * right_side, rtol=10 * h)  # the next term is of relative order h
-    assert np.abs(change).max() < 10 * h * np.abs(right_side).max()
 
 
 @pytest.mark.parametrize("seed", range(5))

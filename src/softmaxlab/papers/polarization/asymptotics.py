@@ -15,7 +15,7 @@ from softmaxlab.papers.figure import FigureSpec
 from softmaxlab.papers.polarization import curves, problems
 from softmaxlab.papers.polarization.gather import gather
 from softmaxlab.papers.style import COLOURS
-from softmaxlab.polarization import StrengthFlow
+from softmaxlab.polarization import StrengthFlow, exact
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -90,7 +90,7 @@ class Asymptotics(FigureSpec):
 def _ratios(run: Result, b: float) -> Result:
     """s_i log²t/(2b/p) of the first and the last non-winner, and the largest distance of any from 1. Without t = 0."""
     s, p = run["scores"][1:], run["scores"].shape[1]
-    ratio = s[:, 1:] * np.square(run["log_t"][1:, None]) * p / (2.0 * b)
+    ratio = s[:, 1:] * np.square(run["log_t"][1:, None]) / exact.loser_constant(b, p)
     arrays = {
         "strength": run["strength"][1:],
         "loss": run["loss"][1:],

@@ -13,6 +13,7 @@ import torch
 from softmaxlab.attention import weights
 from softmaxlab.core.random import generator
 from softmaxlab.papers.claim import Claim, Finding, Verdict, within
+from softmaxlab.papers.polarization import equations
 from softmaxlab.papers.polarization.instances import Family, b_of, finished, runs
 from softmaxlab.papers.polarization.problems import Fields, classification
 from softmaxlab.polarization import Descent, Flow
@@ -21,21 +22,38 @@ PAPER = "varre2026polarization"
 ROUNDING = 1e-12  # of float64 sums of a few dozen terms of order 1, with a wide margin
 FEATURES, TOKENS = 3, 8
 IDENTITY = torch.eye(FEATURES, dtype=torch.float64)
+ONE_HOT = 0.9  # of all weight on one token
+WHOLE = (
+    0.99  # share of one token; a random direction of three tokens reaches 0.92, softmax 1 − 1e-5 where it is compared
+)
+MOVED = 0.1  # of an entry of V: a flow that stands still agrees with any other
+LINEAR = Family(map="linear", sizes=(3, 8), b=(1.0, 10.0), strength_end=15.0)
 
 
 def logistic_reduces_to_u(spread: float) -> Finding:
-    """The full V, as a dataset of the samples β* ± spread·x, against the flow and the descent in (a, u)."""
+    """The full V, as a dataset of the samples β* ± spread·x, against the equations in (a, u)."""
     fields = classification(TOKENS, 0)
     away = spread * generator(0, "claims/away").standard_normal(TOKENS)
     samples = {"X": np.stack([fields["beta"] + away, fields["beta"] - away])}
     full = {**samples, "V": fields["V"], "a": fields["a"], "loss": "dataset"}
-    worst = 0.0
-    for kind in (partial(Flow, t_end=1e6, rtol=1e-12, points=2), partial(Descent, lr=0.5, steps=20_000, points=2)):
-        large, small = finished(kind(**full)), finished(kind(**fields))
-        V = fields["V"] + np.outer(fields["beta"], small["u"][-1] - small["u"][0]) / b_of(small)
-        worst = max(worst, np.abs(large["V"][-1] - V).max(), np.abs(large["a"][-1] - small["a"][-1]).max())
-    text = f"V(t) = V(0) + β*(u(t) − u(0))ᵀ/b and a to {worst:.0e}: flow to t = 1e6, and 20000 steps of descent"
-    return within(float(worst), 1e-9, text)
+    t, lr, steps = 1e6, 0.5, 20_000
+    pairs = (
+        (Flow(**full, t_end=t, rtol=1e-12, points=2), equations.integrated(fields, _logistic_speed, t)),
+        (Descent(**full, lr=lr, steps=steps, points=2), equations.descended(fields, _logistic_speed, lr, steps)),
+    )
+    worst, moved, beta = 0.0, np.inf, fields["beta"]
+    for spec, (a, u) in pairs:
+        run = finished(spec)
+        V = fields["V"] + np.outer(beta, u - beta @ fields["V"]) / (beta @ beta)
+        worst = max(worst, np.abs(run["V"][-1] - V).max(), np.abs(run["a"][-1] - a).max())
+        moved = min(moved, np.abs(run["V"][-1] - fields["V"]).max())
+    text = f"V(t) = V(0) + β*(u(t) − u(0))ᵀ/b and a to {worst:.0e}, flow to t = {t:.0e} and {steps} steps of descent; "
+    text += f"V moved by {moved:.1f}"
+    return within(float(worst) if moved > MOVED else np.inf, 1e-9, text)
+
+
+def _logistic_speed(m: float) -> float:
+    return 1 / (1 + np.exp(m))
 
 
 def scores_sum_to_start(family: Family) -> Finding:
@@ -124,9 +142,6 @@ def joint_training_is_the_cause(cause: Cause) -> Finding:
     return Finding(Verdict.HOLDS if caused else Verdict.FAILS, text)
 
 
-ONE_HOT = 0.9
-
-
 def linear_network_stays_dense(family: Family) -> Finding:
     """With σ = identity, a turns towards √b a(0) + u(0), which is nothing like one-hot."""
     off, shares = 0.0, []
@@ -137,10 +152,8 @@ def linear_network_stays_dense(family: Family) -> Finding:
         shares.append(float(np.abs(end).max() / np.abs(end).sum()))
     text = f"s/‖s‖ is (√b a(0) + u(0))/‖·‖ to {off:.0e}: any direction; largest share |s_i|/Σ|s| "
     text += f"{min(shares):.2f} to {max(shares):.2f}"
-    return within(off, 1e-6, text)
+    return within(off if max(shares) < WHOLE else np.inf, 1e-6, text)
 
-
-LINEAR = Family(map="linear", sizes=(3, 8), b=(1.0, 10.0), strength_end=15.0)
 
 CLAIMS = (
     Claim(
@@ -204,7 +217,7 @@ CLAIMS = (
         source=PAPER,
         place="Section 3.1",
         statement="With σ the identity (a linear network) the scores do not become one-hot",
-        tolerance="1e-6: what decays is e^(−2√bΓ) < 1e-13, on top of the solver's error",
+        tolerance=f"1e-6: what decays is e^(−2√bΓ) < 1e-13, on top of the solver's error; no share reaches {WHOLE:g}",
         judge=linear_network_stays_dense,
         subject=LINEAR,
         control=Family(sizes=(3,), seeds=1, strength_end=1e3),

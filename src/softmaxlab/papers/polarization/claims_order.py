@@ -15,6 +15,11 @@ from softmaxlab.polarization import Flow
 
 PAPER = "varre2026polarization"
 STRICT = "strict sign at 99 times a run; the solver's error is below 1e-7 of a gap, 1e-4 of its change between times"
+# a change of a score gap, up to 30, by less than this is within the solver's error
+SOLVER_STEP = 1e-8
+WINS = 0.9  # of the weight: at t = 1e12 the winner has .99
+OPPOSED = Family(sizes=(3,), seeds=1, opposed=0.1)
+OPPOSED_IS = "an a(0) in the opposite order of u(0), against Assumption 3.1"
 
 
 def order_is_kept(family: Family) -> Finding:
@@ -62,10 +67,6 @@ def scores_repel(family: Family) -> Finding:
     return Finding(Verdict.FAILS, text)
 
 
-# a change of a score gap, up to 30, by less than this is within the solver's error
-SOLVER_STEP = 1e-8
-
-
 @dataclass(frozen=True)
 class Start:
     """Figure 2's problem with p = 8, over some seeds; `spread` is the size of the random a(0)."""
@@ -85,9 +86,6 @@ def winner_is_largest_start(start: Start) -> Finding:
     return Finding(Verdict.HOLDS if random == n else Verdict.CONDITION, text)
 
 
-WINS = 0.9  # of the weight: at t = 1e12 the winner has .99
-
-
 def _right_winners(start: Start, spread: float) -> int:
     right = 0
     for seed in range(start.seeds):
@@ -98,9 +96,6 @@ def _right_winners(start: Start, spread: float) -> int:
     return right
 
 
-UNIFORM = Family(map="uniform", sizes=(3,), seeds=1)
-UNIFORM_IS = "uniform attention, which cannot move"
-
 CLAIMS = (
     Claim(
         id="polarization/thm3.2a-order",
@@ -110,8 +105,8 @@ CLAIMS = (
         tolerance=STRICT,
         judge=order_is_kept,
         subject=Family(),
-        control=UNIFORM,
-        control_is=UNIFORM_IS,
+        control=OPPOSED,
+        control_is=OPPOSED_IS,
     ),
     Claim(
         id="polarization/thm3.2b-repulsion",
@@ -121,8 +116,8 @@ CLAIMS = (
         tolerance=STRICT,
         judge=values_repel,
         subject=Family(),
-        control=UNIFORM,
-        control_is=UNIFORM_IS,
+        control=OPPOSED,
+        control_is=OPPOSED_IS,
         expected=Verdict.CONDITION,
     ),
     Claim(
@@ -133,8 +128,8 @@ CLAIMS = (
         tolerance=STRICT,
         judge=potential_grows,
         subject=Family(),
-        control=UNIFORM,
-        control_is=UNIFORM_IS,
+        control=Family(map="sigmoid", sizes=(3,), seeds=1),
+        control_is="elementwise sigmoid",
     ),
     Claim(
         id="polarization/thm3.2-score-repulsion",
@@ -157,7 +152,7 @@ CLAIMS = (
         judge=winner_is_largest_start,
         subject=Start(spread=0.1, seeds=60),
         control=Start(spread=0.1, seeds=3, map="uniform"),
-        control_is=UNIFORM_IS,
+        control_is="uniform attention, which cannot move",
         expected=Verdict.CONDITION,
     ),
 )

@@ -6,10 +6,12 @@ from softmaxlab.core.random import generator
 from softmaxlab.papers.claim import Claim, Finding, Verdict, within
 from softmaxlab.papers.polarization.instances import b_of, finished
 from softmaxlab.papers.polarization.problems import SMALL, Fields, tied
-from softmaxlab.polarization import Flow, StrengthFlow
+from softmaxlab.polarization import Flow, StrengthFlow, exact
 
 PAPER = "varre2026polarization"
 D = 8
+DRAWS = 10
+ONE_HOT = 0.99
 
 
 def rows_of_attention(T: int, seed: int, spread: float = 0.0) -> Fields:
@@ -35,10 +37,6 @@ def sink_forms_at_token_0(map: str) -> Finding:
     if mass[2] < ONE_HOT:
         return Finding(Verdict.FAILS, text)
     return Finding(Verdict.HOLDS if min(chosen.values()) == DRAWS else Verdict.CONDITION, text)
-
-
-DRAWS = 10
-ONE_HOT = 0.99
 
 
 def _all_rows_choose_0(map: str, seed: int, spread: float) -> bool:
@@ -69,8 +67,8 @@ def tied_column_diverges(map: str) -> Finding:
         fields["beta"] = norm * fields["beta"]
         run = finished(Flow(**fields, map=map, t_end=1e100, points=21))
         lengths, winner = np.linalg.norm(run["U"], axis=1), run["scores"][-1].argmax()
-        rise = np.diff(lengths[[-6, -1], winner])[0] / np.diff(np.log(run["t"][[-6, -1]]))[0]
-        slopes.append(float(norm * rise))
+        limit = exact.tied_column_limit(np.log(run["t"][[-6, -1]]), fields["beta"])
+        slopes.append(float(np.diff(lengths[[-6, -1], winner])[0] / np.diff(limit)[0]))
         least = min(least, float(run["scores"][-1, winner]))
         others = max(others, float(np.delete(lengths[-1], winner).max()))
     text = (

@@ -13,7 +13,7 @@ from softmaxlab.core.simulate import simulate
 from softmaxlab.papers.figure import FigureSpec
 from softmaxlab.papers.polarization import curves, problems
 from softmaxlab.papers.polarization.gather import status_of
-from softmaxlab.polarization import Descent, Flow
+from softmaxlab.polarization import Descent, Flow, exact
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -46,7 +46,7 @@ class Fig02(FigureSpec):
         flow = simulate(Flow(**start, t_end=self.t_end, points=self.points))
         descent = simulate(Descent(**start, lr=self.lr, steps=self.steps, points=25))
         u = flow["u"][0]
-        bound = 1.0 / (1.0 + np.diff(-u).min() / self.p * flow["strength"])
+        bound = exact.ratio_bound(flow["strength"], u)
         names = ("t", "scores", "u", "loss", "strength")
         arrays = {name: flow[name] for name in names} | {f"descent_{name}": descent[name] for name in names[:3]}
         axes = {name: flow.axes[name] for name in names} | {"bound": ("t",), "descent_t": ("descent_t",)}
@@ -86,6 +86,6 @@ def _draw_limits(ax: "matplotlib.axes.Axes", result: Result) -> None:
     t, p = result["t"], result["u"].shape[1]
     late = t > LATE
     ax.plot(t, result["bound"], color="k", lw=1.5, label="bound of Theorem 3.3b")
-    limit = 2.0 * result["b"] / (p * np.log(t[late]) ** 2)
+    limit = exact.loser_constant(float(result["b"]), p) / np.log(t[late]) ** 2
     ax.plot(t[late], limit, color="k", ls=(0, (4, 2)), lw=1.5, label="limit $2b/(p\\,\\log^2 t)$")
     ax.legend(handles=ax.get_lines()[-2:], fontsize=8, frameon=False, loc="lower left")

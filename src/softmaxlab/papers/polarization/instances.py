@@ -37,6 +37,7 @@ class Family:
     b: tuple[float, ...] = (0.1, 1.0, 10.0)
     seeds: int = 3
     strength_end: float | None = None
+    opposed: float = 0.0  # steps of a(0) from token to token, against the order of u(0)
 
     def problems(self) -> list[Fields]:
         return [self._problem(p, b, seed) for p in self.sizes for b in self.b for seed in range(self.seeds)]
@@ -48,13 +49,14 @@ class Family:
         V = SCALES[seed % len(SCALES)] * draw.standard_normal((p, p))
         V = V[:, np.argsort(-(beta @ V))]
         V = np.outer(beta, beta @ V) / b if self.loss == "square" else V
+        a = np.ones(p) if self.map in STARTED_AT_ONE else np.zeros(p)
         return {
             "loss": self.loss,
             "map": self.map,
             "freeze": self.freeze,
             "beta": beta,
             "V": V,
-            "a": np.ones(p) if self.map in STARTED_AT_ONE else np.zeros(p),
+            "a": a + self.opposed * np.arange(p),
         }
 
 
