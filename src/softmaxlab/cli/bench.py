@@ -1,6 +1,7 @@
 """softmaxlab bench: the benchmarks' ratio table, from a clone of the repository."""
 
 import importlib.util
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,7 +25,8 @@ def command(
             raise unknown("benchmark", name, found)
     tables = {}
     for name in names or found:
-        typer.echo(f"running {found[name]}, about a minute …", err=True)
+        if sys.stderr.isatty():
+            typer.echo(f"running {found[name]}, about a minute …", err=True)
         tables[name] = _rows(name, found[name])
     if json:
         print_json([{"benchmark": name} | row for name, table in tables.items() for row in table])
