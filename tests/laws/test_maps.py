@@ -43,7 +43,7 @@ shapes = st.tuples(st.integers(1, 3), st.integers(1, 3), st.integers(1, 4), st.i
 seeds = st.integers(0, 2**31)
 
 
-def same(a, b, name):
+def assert_same(a, b, name):
     assert_close(a, b, **(EXACT if MAPS[name].non_negative else CANCELLING))
 
 
@@ -137,7 +137,7 @@ def test_hidden_keys_are_as_if_absent(name, shape, seed):
     w = this.weights(mask=visible)
     assert (w[..., ~visible] == 0).all()
     if visible.any():
-        same(w[..., visible], this.weights(inputs=this.with_keys(visible)), name)
+        assert_same(w[..., visible], this.weights(inputs=this.with_keys(visible)), name)
 
 
 @for_score_maps
@@ -186,7 +186,7 @@ def test_a_single_key(name):
     w = this.weights()
     assert w.isfinite().all()
     if MAPS[name].row_stochastic:
-        same(w, torch.ones_like(w), name)
+        assert_same(w, torch.ones_like(w), name)
 
 
 @for_every_map
@@ -194,7 +194,7 @@ def test_a_single_key(name):
 def test_keys_are_equivariant(name, shape, seed):
     this = case(name, shape, seed)
     order = torch.randperm(shape[-1], generator=torch.Generator().manual_seed(seed))
-    same(this.weights(inputs=this.with_keys(order)), this.weights()[..., order], name)
+    assert_same(this.weights(inputs=this.with_keys(order)), this.weights()[..., order], name)
 
 
 @for_every_map
@@ -202,7 +202,7 @@ def test_samples_do_not_feel_each_other(name):
     this = case(name, SHAPE)
     for i in range(SHAPE[0]):
         alone = this.weights(inputs=tuple(x[i] for x in this.inputs))
-        same(alone, this.weights()[i], name)
+        assert_same(alone, this.weights()[i], name)
 
 
 @for_every_map
@@ -212,9 +212,9 @@ def test_heads_are_joint_exactly_if_declared(name):
     together = this.weights()[..., :1, :, :]
     if MAPS[name].joint:
         assert (alone - together).abs().max() > 1e-3
-        same(together_mean(this), torch.ones(SHAPE[0], SHAPE[2], dtype=torch.float64), name)
+        assert_same(together_mean(this), torch.ones(SHAPE[0], SHAPE[2], dtype=torch.float64), name)
     else:
-        same(alone, together, name)
+        assert_same(alone, together, name)
 
 
 def together_mean(this):
@@ -228,7 +228,7 @@ def test_declared_sign_and_row_sums_hold(name, shape, seed, scale):
     if MAPS[name].non_negative:
         assert (w >= 0).all()
     if MAPS[name].row_stochastic:
-        same(w.sum(dim=-1), torch.ones(shape[:-1], dtype=torch.float64), name)
+        assert_same(w.sum(dim=-1), torch.ones(shape[:-1], dtype=torch.float64), name)
 
 
 @for_every_map
@@ -244,7 +244,7 @@ def test_facts_not_declared_do_not_hold(name):
 def test_shift_invariance_holds_if_declared(name, shape, seed, shift):
     this = case(name, shape, seed)
     if MAPS[name].shift_invariant:
-        same(this.weights(inputs=(this.inputs[0] + shift,)), this.weights(), name)
+        assert_same(this.weights(inputs=(this.inputs[0] + shift,)), this.weights(), name)
 
 
 @for_score_maps
@@ -280,7 +280,7 @@ def test_bias_is_per_head_or_refused(name):
     if not MAPS[name].joint:
         for head in range(3):
             one = weights(name, scores[:, head : head + 1], bias=b[head].item())
-            same(w[:, head : head + 1], one, name)
+            assert_same(w[:, head : head + 1], one, name)
     (gradient,) = torch.autograd.grad(w.square().sum(), b)
     assert (gradient.abs() > 0).all()
 
@@ -304,9 +304,11 @@ def test_agreement_with_the_formula(name, masked):
         row = function(scores[index].tolist(), *_bias_of(name, index))
         expected[index] = torch.tensor(row, dtype=torch.float64) * (SHAPE[1] if MAPS[name].joint else 1)
     if MAPS[name].takes_bias:
-        same(weights(name, this.inputs[0], mask=mask, bias=torch.tensor(BIAS, dtype=torch.float64)), expected, name)
+        assert_same(
+            weights(name, this.inputs[0], mask=mask, bias=torch.tensor(BIAS, dtype=torch.float64)), expected, name
+        )
     else:
-        same(this.weights(mask), expected, name)
+        assert_same(this.weights(mask), expected, name)
 
 
 def _bias_of(name, index):
@@ -348,4 +350,4 @@ def test_attend_is_weights_times_values(name):
     out, w = attend(name, q, k, v, mask=mask, mlp=mlp)
     assert_close(out, torch.einsum("nhqk,nhkd->nhqd", w, v))
     if MAPS[name].features is None:
-        same(w, weights(name, torch.einsum("nhqd,nhkd->nhqk", q, k) / 6**0.5, mask=mask), name)
+        assert_same(w, weights(name, torch.einsum("nhqd,nhkd->nhqk", q, k) / 6**0.5, mask=mask), name)
