@@ -1,19 +1,16 @@
 """Figure 3: the scores a of a regression problem, well and badly conditioned."""
 
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
-
-from pydantic import Field
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from softmaxlab.core.result import Result
-from softmaxlab.papers.figure import FigureSpec
 from softmaxlab.papers.polarization import curves
-from softmaxlab.papers.polarization.regression import SHOWN, Kappas, condition_numbers
+from softmaxlab.papers.polarization.regression import SHOWN, ConditionFigure, Kappas
 
 if TYPE_CHECKING:
     import matplotlib.figure
 
 
-class Fig03(FigureSpec):
+class Fig03(ConditionFigure):
     """Descent of ‖β* − XVs‖² for each of `kappas`, with the same β* and singular vectors."""
 
     id: ClassVar[str] = "polarization/fig03"
@@ -25,13 +22,6 @@ class Fig03(FigureSpec):
     cost: ClassVar[dict[str, str]] = {"quick": "1 s", "paper": "1 s"}
 
     kappas: Kappas = (1.0, 5.0)
-    p: Annotated[int, Field(ge=2, le=500)] = 20
-    seed: Annotated[int, Field(ge=0)] = 123
-    lr: Annotated[float, Field(gt=0)] = 1e-3
-    steps: Annotated[int, Field(ge=1)] = 300_000
-
-    def _run(self, device: str) -> Result:
-        return condition_numbers(self.p, self.seed, self.kappas, self.lr, self.steps)
 
     @staticmethod
     def draw(result: Result) -> "matplotlib.figure.Figure":

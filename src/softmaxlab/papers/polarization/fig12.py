@@ -1,13 +1,10 @@
 """Figure 12: loss and weights of regression problems with condition numbers from 1 to 5."""
 
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
-
-from pydantic import Field
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from softmaxlab.core.result import Result
-from softmaxlab.papers.figure import FigureSpec
 from softmaxlab.papers.polarization import curves
-from softmaxlab.papers.polarization.regression import SHOWN, Kappas, condition_numbers
+from softmaxlab.papers.polarization.regression import SHOWN, ConditionFigure, Kappas
 
 if TYPE_CHECKING:
     import matplotlib.figure
@@ -15,7 +12,7 @@ if TYPE_CHECKING:
 COLUMNS = 3
 
 
-class Fig12(FigureSpec):
+class Fig12(ConditionFigure):
     """Descent of ‖β* − XVs‖² for each of `kappas`, with the same β* and singular vectors."""
 
     id: ClassVar[str] = "polarization/fig12"
@@ -27,13 +24,6 @@ class Fig12(FigureSpec):
     cost: ClassVar[dict[str, str]] = {"quick": "2 s", "paper": "2 s"}
 
     kappas: Kappas = (1.0, 2.0, 3.0, 4.0, 5.0)
-    p: Annotated[int, Field(ge=2, le=500)] = 20
-    seed: Annotated[int, Field(ge=0)] = 123
-    lr: Annotated[float, Field(gt=0)] = 1e-3
-    steps: Annotated[int, Field(ge=1)] = 300_000
-
-    def _run(self, device: str) -> Result:
-        return condition_numbers(self.p, self.seed, self.kappas, self.lr, self.steps)
 
     @staticmethod
     def draw(result: Result) -> "matplotlib.figure.Figure":

@@ -7,12 +7,26 @@ import numpy as np
 from pydantic import Field
 
 from softmaxlab.core.result import Result
+from softmaxlab.papers.figure import FigureSpec
 from softmaxlab.papers.polarization import problems
 from softmaxlab.papers.polarization.gather import gather
 from softmaxlab.polarization import Descent, descend_many
 
 SHOWN = 1e-3  # part of the time before which nothing moves
 Kappas = Annotated[tuple[Annotated[float, Field(ge=1)], ...], Field(min_length=1, max_length=11)]
+
+
+class ConditionFigure(FigureSpec):
+    """Base of figures of descents of ‖β* − XVs‖² for each of `kappas`, with the same β* and singular vectors."""
+
+    kappas: Kappas
+    p: Annotated[int, Field(ge=2, le=500)] = 20
+    seed: Annotated[int, Field(ge=0)] = 123
+    lr: Annotated[float, Field(gt=0)] = 1e-3
+    steps: Annotated[int, Field(ge=1)] = 300_000
+
+    def _run(self, device: str) -> Result:
+        return condition_numbers(self.p, self.seed, self.kappas, self.lr, self.steps)
 
 
 def condition_numbers(p: int, seed: int, kappas: Sequence[float], lr: float, steps: int) -> Result:
