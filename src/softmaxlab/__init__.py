@@ -12,6 +12,7 @@ _PUBLIC = {
     "attention": "softmaxlab.attention",
     "measure": "softmaxlab.measure",
     "polarization": "softmaxlab.polarization",
+    "specialization": "softmaxlab.specialization",
     "simulate": "softmaxlab.core.simulate",
     "Spec": "softmaxlab.core.spec",
     "Result": "softmaxlab.core.result",

@@ -169,6 +169,7 @@ def _class_of(kind: Any) -> type[Record]:
 HOMES = {
     "attention": "softmaxlab.attention",
     "polarization": "softmaxlab.polarization",
+    "specialization": "softmaxlab.specialization",
     "papers": "softmaxlab.papers.catalogue",
 }
 

@@ -1,0 +1,128 @@
+"""Gradient flow of the order parameters: SGD in the limit D → ∞ (Proposition III.2).
+
+    dm̂/dτ = −∇_m̂ Ẽ,   dr/dτ = −∇_r Ẽ,   db/dτ = −∇_b Ẽ,   dv/dτ = −∇_v Ẽ,      τ = learning rate × steps      eq. (12)
+
+r is any H × H matrix: the flow of q⊥ = r rᵀ leaves the symmetric r of the paper (docs/errata.md). m = m̂ L_pᵀ, so the
+spikes' overlaps p = L_p L_pᵀ may be any (order.py). Batches of N_b samples in dimension D make q⊥ grow by their noise:
+
+    dq⊥/dτ = −(∇_r rᵀ + r ∇_rᵀ) + (γ D/N_b) E Σ_l c_l c_lᵀ,   r = √q⊥,   `batch_noise` = γ D/N_b
+
+The expectations are means over the same samples all along (sampling.py), so this is the flow of a sampled loss. The
+loss in the result is over other samples, with its standard error.
+"""
+
+import os
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Annotated, Any, Literal, Self
+
+import numpy as np
+from pydantic import Field, field_validator, model_validator
+
+from softmaxlab.core.progress import Progress
+from softmaxlab.core.result import Result
+from softmaxlab.core.simulate import simulate
+from softmaxlab.core.spec import Spec
+from softmaxlab.specialization.flow_record import recorded
+from softmaxlab.specialization.integrate import Run, Solver, integrate
+from softmaxlab.specialization.model import SingleLocation
+from softmaxlab.specialization.order import OrderParameters, noisy_start
+from softmaxlab.specialization.velocity import Velocity
+
+RK45_UNTIL = 500.0  # beyond this time the flow has become stiff
+Tolerance = Annotated[float, Field(ge=1e-12, le=0.1)]
+
+
+class Flow(Spec):
+    """The flow of a model to `tau_end`, recorded at `points` evenly spaced times, or at those listed in `record`.
+
+    It starts at r = η I and m = 0, with noise of standard deviation `noise`, or at `start`: order parameters, or a
+    result (of SGD or of a flow), which stands for those at its first time. spikes="orthogonal" takes p = I whatever the
+    start says. `samples` counts base points (sampling.py); sampling="fresh" draws new ones at every step of Euler.
+    """
+
+    model: SingleLocation
+    eta: float = Field(default=1.0, ge=0.0)
+    tau_end: float = Field(default=30.0, gt=0.0)
+    seed: int = Field(default=0, ge=0)
+    start: OrderParameters | None = None
+    spikes: Literal["exact", "orthogonal"] = "exact"
+    noise: float = Field(default=0.01, ge=0.0)
+    points: int = Field(default=101, ge=2, le=100_000)
+    record: tuple[float, ...] | None = None
+    solver: Solver | None = None
+    rtol: Tolerance = 1e-3
+    atol: Tolerance = 1e-5
+    step: float = Field(default=0.02, gt=0.0)
+    samples: int | None = Field(default=None, ge=1, le=2**24)
+    sampling: Literal["symmetric", "plain", "fresh"] = "symmetric"
+    batch_noise: float = Field(default=0.0, ge=0.0)
+
+    @field_validator("start", mode="before")
+    @classmethod
+    def _first_time(cls, start: Any) -> Any:
+        """A result as the order parameters at its first time."""
+        if isinstance(start, Result):
+            return _first(start)
+        if isinstance(start, dict) and "q" in start:
+            return OrderParameters.from_q(**start)
+        return start
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.start is not None:
+            self.start.of(self.model)
+            for name in ("eta", "noise"):
+                if getattr(self, name) != type(self).model_fields[name].default:
+                    raise ValueError(f"{name} has no meaning with start, got {getattr(self, name)}; leave it out")
+        if self.sampling == "fresh" and self.solver != "Euler":
+            raise ValueError("sampling='fresh' needs solver='Euler': no other solver can take samples that change")
+        for tau in self.record or ():
+            if not 0 <= tau <= self.tau_end:
+                raise ValueError(f"record must list times from 0 to tau_end = {self.tau_end:g}, got {tau}")
+        return self
+
+    def times(self) -> np.ndarray:
+        """The recorded times; the first and the last always."""
+        if self.record is None:
+            return np.linspace(0.0, self.tau_end, self.points)
+        return np.array(sorted({0.0, self.tau_end, *self.record}))
+
+    def order(self) -> OrderParameters:
+        """Where the flow starts."""
+        start = self.start or noisy_start(self.model, self.eta, self.noise, self.seed)
+        return start.replace(p=np.eye(self.model.features)) if self.spikes == "orthogonal" else start
+
+    def chosen_solver(self) -> Solver:
+        stiff = self.tau_end > RK45_UNTIL or self.model.map == "softmax1"
+        return self.solver or ("LSODA" if stiff else "RK45")
+
+    def _run(self, device: str) -> Result:
+        velocity = Velocity(self)
+        run = Run(self.chosen_solver(), self.rtol, self.atol, self.step)
+        rows = []
+        with Progress(len(self.times()), "flow") as progress:
+            for part in integrate(velocity, velocity.start, self.times(), run):
+                rows.append(part)
+                progress.advance(len(part))
+        return recorded(self, velocity, np.concatenate(rows), run)
+
+
+def _first(result: Result) -> OrderParameters:
+    """The order parameters at the first time of a result."""
+    first = {name: result[name][0] for name in ("m", "r", "q", "b", "v") if name in result}
+    first |= {"p": result.arrays.get("p"), "v": float(first.get("v", 1.0))}
+    if "r" in first:
+        return OrderParameters(**{name: value for name, value in first.items() if name != "q"})
+    return OrderParameters.from_q(**first)
+
+
+def flow_many(specs: Iterable[Flow], jobs: int | None = None) -> list[Result]:
+    """The results of many flows, in order, computed in `jobs` threads (as many as processors if not given)."""
+    specs = list(specs)
+    results = []
+    with ThreadPoolExecutor(jobs or os.cpu_count()) as pool, Progress(len(specs), "flows") as progress:
+        for result in pool.map(simulate, specs):
+            results.append(result)
+            progress.advance(failed=not result.status.ok)
+    return results

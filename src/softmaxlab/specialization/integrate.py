@@ -1,0 +1,115 @@
+"""Solve dy/dτ = velocity(y) on a grid of times: SciPy's adaptive solvers, or Euler's steps of fixed length.
+
+The error of a flow comes from its samples, not from its steps, so the tolerances may be coarse. Euler is here because
+the paper uses it, and because no other solver can have new samples at every step.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from softmaxlab.core.result import Outcome, Status
+
+Solver = Literal["RK45", "DOP853", "LSODA", "Euler"]
+Velocity = Callable[[float, np.ndarray], np.ndarray]
+BUDGET = 1_000_000  # evaluations
+
+
+@dataclass
+class Run:
+    """How to integrate, and how it went."""
+
+    solver: Solver
+    rtol: float
+    atol: float
+    step: float
+    evaluations: int = 0
+    status: Status = field(default_factory=Status)
+
+
+@dataclass
+class Step:
+    """One step of a solver: where it ends, the state there, and the states [time, size] at times within it."""
+
+    tau: float
+    y: np.ndarray
+    between: Callable[[np.ndarray], np.ndarray]
+
+
+def integrate(velocity: Velocity, y: np.ndarray, grid: np.ndarray, run: Run) -> Iterator[np.ndarray]:
+    """States [time, size] at the times of `grid`, in parts, the start first; not all of them if `run.status` fails."""
+
+    def counted(tau: float, y: np.ndarray) -> np.ndarray:
+        run.evaluations += 1
+        with np.errstate(all="ignore"):  # what is not finite becomes a status
+            return velocity(tau, y)
+
+    yield y[None]
+    done = 1
+    steps = _euler if run.solver == "Euler" else _adaptive
+    for step in steps(counted, y, float(grid[-1]), run):
+        run.status = _checked(step, run)
+        if not run.status.ok:
+            return
+        upto = int(np.searchsorted(grid, step.tau, side="right"))
+        if upto > done:
+            rows = step.between(grid[done:upto])
+            if grid[upto - 1] == step.tau:
+                rows[-1] = step.y  # not through the interpolant
+            yield rows
+        done = upto
+
+
+def _checked(step: Step, run: Run) -> Status:
+    if not np.isfinite(step.y).all():
+        return Status(Outcome.DIVERGED, f"the order parameters are not finite any more at tau = {step.tau:.6g}")
+    if run.evaluations > BUDGET:
+        return Status(Outcome.LIMIT, f"{run.solver} stopped at tau = {step.tau:.6g} after {run.evaluations} gradients")
+    return Status()
+
+
+def _adaptive(velocity: Velocity, y: np.ndarray, end: float, run: Run) -> Iterator[Step]:
+    from scipy import integrate as scipy_integrate
+
+    solver: Any = getattr(scipy_integrate, run.solver)(velocity, 0.0, y, end, rtol=run.rtol, atol=run.atol)
+    while solver.status == "running":
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # LSODA warns where it fails; the status says it
+            message = solver.step()
+        if solver.status == "failed":
+            run.status = _why(solver, run, message)
+            return
+        yield Step(solver.t, solver.y, _transposed(solver.dense_output()))
+
+
+def _transposed(dense: Callable[[np.ndarray], np.ndarray]) -> Callable[[np.ndarray], np.ndarray]:
+    return lambda times: np.ascontiguousarray(dense(times).T)
+
+
+def _why(solver: Any, run: Run, message: str | None) -> Status:
+    """Why a solver does not go on."""
+    if np.isfinite(solver.fun(solver.t, solver.y)).all():
+        return Status(
+            Outcome.FAILED, f"{run.solver} cannot go beyond tau = {solver.t:.6g}: {message or 'no reason given'}"
+        )
+    return Status(Outcome.DIVERGED, f"the gradient is not finite at tau = {solver.t:.6g}")
+
+
+def _euler(velocity: Velocity, y: np.ndarray, end: float, run: Run) -> Iterator[Step]:
+    """Steps of length `run.step`, the last one shorter if need be; straight lines between them."""
+    steps = int(np.ceil(end / run.step * (1 - 1e-12)))
+    for k in range(steps):
+        before = k * run.step
+        after = end if k == steps - 1 else (k + 1) * run.step
+        slope = velocity(before, y)
+        between = _line(before, y, slope)
+        with np.errstate(all="ignore"):
+            y = y + (after - before) * slope
+        yield Step(after, y, between)
+
+
+def _line(before: float, y: np.ndarray, slope: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    return lambda times: y + (times - before)[:, None] * slope

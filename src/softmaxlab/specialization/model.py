@@ -1,0 +1,77 @@
+"""The single-location model: which of L tokens carries the signal, told by H attention heads.
+
+    token ε:  X_ε ~ N(Σ_f θ_f k*_f, I_D), θ ~ P_θ;   the others X_l ~ N(0, I_D);   to be found: X_ε      eq. (2)
+    ŷ = Σ_l w_l X_l,   w = (1/H) Σ_h σ(χ, b, v; h),   χ_h = X k_h                                         eq. (3)
+    Ẽ(m, r, b, v) = E Σ_l (w_l − δ_{l,ε})²,   χ_hl = Σ_f m̂_hf χ*_fl + Σ_h' r_hh' ξ_h'l                   eqs. (10), (11)
+
+Tokens are exchangeable, so ε is always the first one here.
+"""
+
+from typing import TYPE_CHECKING, Annotated, Any, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from softmaxlab.attention import MAPS
+from softmaxlab.core.registry import Named
+from softmaxlab.core.spec import Record
+from softmaxlab.specialization.heads import CLOSED_FORM
+from softmaxlab.specialization.priors import Prior
+
+if TYPE_CHECKING:
+    from softmaxlab.specialization.population import Gradient
+
+SAMPLES = 2**13  # quasi-random points of each of the independent sets that give a standard error
+
+
+class SingleLocation(Record):
+    """A prior, the sequence length L, the number of heads H and their map."""
+
+    prior: Prior
+    length: Annotated[int, Field(ge=2, le=10_000)]
+    heads: Annotated[int, Field(ge=1, le=1000)]
+    map: Annotated[str, Named(MAPS)] = "softmax"
+
+    @model_validator(mode="after")
+    def _of_scores(self) -> Self:
+        if MAPS[self.map].features is not None:
+            raise ValueError(f"map {self.map!r} acts on queries and keys; a map of scores is needed, such as 'softmax'")
+        return self
+
+    @property
+    def features(self) -> int:
+        """F."""
+        return self.prior.features
+
+    @property
+    def closed_form(self) -> bool:
+        """Whether the gradient is known in closed form; autograd serves the other maps."""
+        return self.map in CLOSED_FORM
+
+    def loss(
+        self, m: Any, r: Any, b: Any = None, v: float = 1.0, p: Any = None, samples: int = SAMPLES, seed: int = 0
+    ) -> tuple[float, float]:
+        """Ẽ and its standard error at order parameters m [head, feature] and r [head, head]."""
+        from softmaxlab.specialization.population import loss
+
+        return loss(self, self._order(m, r, b, v, p), samples, seed)
+
+    def gradient(
+        self, m: Any, r: Any, b: Any = None, v: float = 1.0, p: Any = None, samples: int = SAMPLES, seed: int = 0
+    ) -> "Gradient":
+        """∇Ẽ in m, r, b and v."""
+        from softmaxlab.specialization.population import gradient
+
+        return gradient(self, self._order(m, r, b, v, p), samples, seed)
+
+    def bayes_risk(self, samples: int = SAMPLES, seed: int = 0) -> tuple[float, float]:
+        """The least possible loss, of the estimator that knows the spikes and the prior, and its standard error."""
+        from softmaxlab.specialization.bayes import risk
+
+        return risk(self, samples, seed)
+
+    def _order(self, m: Any, r: Any, b: Any, v: float, p: Any) -> Any:
+        from softmaxlab.specialization.order import OrderParameters
+
+        b = np.zeros(self.heads) if b is None else b
+        return OrderParameters(m=m, r=r, b=b, v=v, p=p).of(self)

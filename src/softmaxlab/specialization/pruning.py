@@ -1,0 +1,73 @@
+"""Which heads are needed: remove them one by one, always the one whose loss costs least, and rescale the rest.
+
+The paper rescales "to keep constant the amplitude of the attention scores", which can be read in three ways, and for
+Bayes-softmax the reading decides the outcome (docs/errata.md). With A the heads kept, of H:
+
+    count        w = (1/|A|) Σ_{h∈A} σ_h                      the mean over the heads kept
+    renormalise  the map without the removed heads: for Bayes-softmax w = Σ_{h∈A} σ_h / Σ_{h∈A,l} σ_hl; else as count
+    total        w = (a/H) Σ_{h∈A} σ_h, a such that E Σ_l w_l stays what it was
+"""
+
+from typing import Annotated, Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from softmaxlab.attention import MAPS
+from softmaxlab.core.result import Result
+from softmaxlab.core.spec import Spec
+from softmaxlab.specialization.heads import forward
+from softmaxlab.specialization.model import SingleLocation
+from softmaxlab.specialization.order import OrderParameters
+from softmaxlab.specialization.population import standard_error
+from softmaxlab.specialization.sampling import Samples, symmetric
+
+Rule = Literal["count", "renormalise", "total"]
+SETS = 4  # independent sets of samples on which losses are reported; the heads are chosen on another
+
+
+class Pruning(Spec):
+    """Greedy removal of all heads but one from a model at given order parameters."""
+
+    model: SingleLocation
+    order: OrderParameters
+    rule: Rule = "renormalise"
+    samples: Annotated[int, Field(ge=16, le=2**20)] = 2**12
+    seed: Annotated[int, Field(ge=0)] = 0
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        self.order.of(self.model)
+        return self
+
+    def _run(self, device: str) -> Result:
+        choosing, *judging = (self._weighed(k) for k in range(SETS + 1))
+        kept, removed = list(range(self.model.heads)), []
+        losses = [[_loss(self, set, kept) for set in judging]]
+        while len(kept) > 1:
+            cheapest = min(kept, key=lambda h: _loss(self, choosing, [k for k in kept if k != h]))
+            kept.remove(cheapest)
+            removed.append(cheapest)
+            losses.append([_loss(self, set, kept) for set in judging])
+        loss, error = zip(*(standard_error(row) for row in losses))
+        arrays = {"pruned": np.arange(len(loss)), "loss": loss, "loss_error": error, "order": [*removed, *kept]}
+        return Result(arrays, dict.fromkeys(arrays, ("pruned",)))
+
+    def _weighed(self, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """σ [head, token, sample] of a set of samples, and the samples' weights."""
+        drawn: Samples = symmetric(self.model, self.samples, (self.seed, "pruning", k), self.order.p)
+        chi = np.tensordot(self.order.K, drawn.X, axes=1)
+        return forward(self.model.map, chi, self.order.b, self.order.v).sigma, drawn.weight
+
+
+def _loss(spec: Pruning, weighed: tuple[np.ndarray, np.ndarray], kept: list[int]) -> float:
+    sigma, weight = weighed
+    w = sigma[kept].sum(axis=0)
+    if spec.rule == "total":
+        w *= (sigma.sum(axis=(0, 1)) @ weight) / (w.sum(axis=0) @ weight) / len(sigma)
+    elif spec.rule == "renormalise" and MAPS[spec.model.map].joint:
+        w /= w.sum(axis=0)
+    else:
+        w /= len(kept)
+    w[0] -= 1
+    return float((w**2).sum(axis=0) @ weight)

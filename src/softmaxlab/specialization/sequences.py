@@ -1,0 +1,57 @@
+"""What the heads look at: their weights on a few sequences drawn from the model."""
+
+from typing import Annotated, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from softmaxlab.core.random import generator
+from softmaxlab.core.result import Result
+from softmaxlab.core.spec import Spec
+from softmaxlab.specialization.bayes import posterior
+from softmaxlab.specialization.heads import forward
+from softmaxlab.specialization.model import SingleLocation
+from softmaxlab.specialization.order import OrderParameters
+
+
+class Sequences(Spec):
+    """`count` sequences, the relevant token at a random place, and each head's weights at given order parameters.
+
+    The result has sigma [sequence, head, token] (σ of each head), weights [sequence, token] (their mean), posterior
+    [sequence, token] (the Bayes estimator's weights), relevant [sequence] (ε) and theta [sequence, feature].
+    The same seed gives the same sequences for every map.
+    """
+
+    model: SingleLocation
+    order: OrderParameters
+    count: Annotated[int, Field(ge=1, le=10_000)] = 5
+    seed: Annotated[int, Field(ge=0)] = 0
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        self.order.of(self.model)
+        return self
+
+    def _run(self, device: str) -> Result:
+        L, F, n = self.model.length, self.model.features, self.model.features + self.model.heads
+        draw = generator(self.seed, "specialization/sequences")
+        theta = self.model.prior.theta(draw.random((self.count, F)))
+        relevant = draw.integers(L, size=self.count)
+        X = draw.standard_normal((n, L, self.count))
+        X[:F, relevant, np.arange(self.count)] += (theta @ self.order.L_p).T
+        heads = forward(self.model.map, np.tensordot(self.order.K, X, axes=1), self.order.b, self.order.v)
+        arrays = {
+            "sigma": np.moveaxis(heads.sigma, -1, 0),
+            "weights": heads.w.T,
+            "posterior": posterior(self.model.prior, X[:F], self.order.L_p).T,
+            "relevant": relevant,
+            "theta": theta,
+        }
+        axes = {
+            "sigma": ("sequence", "head", "token"),
+            "weights": ("sequence", "token"),
+            "posterior": ("sequence", "token"),
+            "relevant": ("sequence",),
+            "theta": ("sequence", "feature"),
+        }
+        return Result(arrays, axes)

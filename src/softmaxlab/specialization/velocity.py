@@ -1,0 +1,80 @@
+"""The velocity of a flow in the order parameters, as one vector field for the solvers.
+
+y = (m̂, r, b, v), without b and v where the map does not learn them; q⊥ in place of r with a batch's noise
+"""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from softmaxlab.core.random import generator
+from softmaxlab.specialization.heads import learns_bias, learns_gain
+from softmaxlab.specialization.population import Slope, slope_over
+from softmaxlab.specialization.sampling import Samples, default_points, plain, symmetric
+
+if TYPE_CHECKING:
+    from softmaxlab.specialization.flow import Flow
+
+PLAIN_POINTS = 100_000  # the paper's
+
+
+class Velocity:
+    """`velocity(tau, y)` is dy/dτ; `start` is y at τ = 0."""
+
+    def __init__(self, spec: "Flow"):
+        self.spec, self.order = spec, spec.order()
+        self.map, self.F, self.H = spec.model.map, spec.model.features, spec.model.heads
+        self.with_b, self.with_v = learns_bias(self.map), learns_gain(self.map)
+        self.noisy = spec.batch_noise > 0
+        self.fresh = generator(spec.seed, "specialization/fresh samples") if spec.sampling == "fresh" else None
+        default = default_points(spec.model.prior) if spec.sampling == "symmetric" else PLAIN_POINTS
+        self.points = spec.samples or default
+        self.samples = self._drawn()
+        r = self.order.r @ self.order.r.T if self.noisy else self.order.r
+        self.start = self._joined(self.order.m_hat, r, self.order.b, self.order.v)
+
+    def _drawn(self) -> Samples:
+        if self.spec.sampling == "symmetric":
+            return symmetric(self.spec.model, self.points, self.spec.seed, self.order.p)
+        return plain(self.spec.model, self.points, self.fresh or self.spec.seed, self.order.p)
+
+    def __call__(self, tau: float, y: np.ndarray) -> np.ndarray:
+        if self.fresh:
+            self.samples = self._drawn()
+        slope = self.slope(y)
+        grad_r = slope.K[:, self.F :]
+        if slope.noise is not None:
+            r = self.split(y[None])[1][0]
+            descent = grad_r @ r.T
+            grad_r = descent + descent.T - self.spec.batch_noise * slope.noise
+        return -self._joined(slope.K[:, : self.F], grad_r, slope.b, slope.v)
+
+    def slope(self, y: np.ndarray) -> Slope:
+        """The sampled loss and its gradient at one state."""
+        m_hat, r, b, v = (part[0] for part in self.split(y[None]))
+        return slope_over(self.map, np.hstack([m_hat, r]), b, float(v), self.samples, noise=self.noisy)
+
+    def rate(self, slope: Slope) -> float:
+        """|∇Ẽ|, over what is learned."""
+        return float(np.linalg.norm(self._joined(slope.K[:, : self.F], slope.K[:, self.F :], slope.b, slope.v)))
+
+    def split(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """m̂ [time, head, feature], r [time, head, head], b [time, head] and v [time] of states [time, size]."""
+        T, H, F = len(rows), self.H, self.F
+        m_hat, r, rest = np.split(rows, [H * F, H * (F + H)], axis=1)
+        r = r.reshape(T, H, H)
+        b = rest[:, :H] if self.with_b else np.tile(self.order.b, (T, 1))
+        v = rest[:, -1] if self.with_v else np.full(T, self.order.v)
+        return m_hat.reshape(T, H, F), _root(r) if self.noisy else r, b, v
+
+    def _joined(self, m_hat: np.ndarray, r: np.ndarray, b: np.ndarray, v: float) -> np.ndarray:
+        parts = [m_hat.ravel(), r.ravel(), *([b] if self.with_b else []), *([[v]] if self.with_v else [])]
+        return np.concatenate(parts)
+
+
+def _root(q: np.ndarray) -> np.ndarray:
+    """The symmetric root of q⊥ [time, head, head]: unlike Cholesky's factor it is continuous where q⊥ is singular."""
+    if not np.isfinite(q).all():
+        return np.full_like(q, np.nan)
+    values, vectors = np.linalg.eigh(q)
+    return (vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]) @ vectors.swapaxes(1, 2)
