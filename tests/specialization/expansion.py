@@ -1,6 +1,7 @@
 """Taylor expansions for the landscape tests: derivatives along a line, and those of a map at equal scores."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -39,9 +40,8 @@ def mixed(f: Callable[[Tensor, Tensor], Tensor]) -> float:
 
 def sigma(map: str, b: float = 0.0, v: float = 1.0) -> Callable[[Tensor], Tensor]:
     """σ(χ, b, v; h)_l [head, token] as a function of the scores χ [head, token] of one sample."""
-    given = {} if map == "softmax" else {"bias": b}
-    gain = v if map == "softmax1" else 1.0
-    return lambda chi: gain * weights(map, chi[:, None, :], **given)[:, 0]
+    bias, gain = None if map == "softmax" else b, v if map == "softmax1" else 1.0
+    return lambda chi: gain * weights(map, chi[:, None, :], bias=bias)[:, 0]
 
 
 def shared_null(chi: Tensor) -> Tensor:
@@ -49,7 +49,7 @@ def shared_null(chi: Tensor) -> Tensor:
     return len(chi) * torch.exp(chi) / (1 + torch.exp(chi).sum())
 
 
-def at_zero(of: Callable[[Tensor], Tensor], H: int, L: int) -> tuple[Tensor, Tensor, Tensor]:
-    """σ_hl, ∂_{h'l'} σ_hl and ∂²_{h'l',h''l''} σ_hl at χ = 0."""
+def at_zero(of: Callable[[Tensor], Tensor], H: int, L: int) -> Any:
+    """σ_hl, ∂_{h'l'} σ_hl and ∂²_{h'l',h''l''} σ_hl at χ = 0, as tensors."""
     zero = tensor(np.zeros((H, L)))
     return of(zero), jacobian(of, zero), jacobian(lambda chi: jacobian(of, chi, create_graph=True), zero)

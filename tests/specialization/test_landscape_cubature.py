@@ -49,9 +49,9 @@ def test_a_derivative_at_the_origin_needs_so_many_nodes_and_no_more(order, enoug
 def test_away_from_the_origin_it_converges_to_the_sampled_loss():
     model = SingleLocation(prior=FlippingSpike(), length=2, heads=2)
     m = np.array([[1.0, 0.5], [0.8, -0.5]])
-    few, many, most = (float(cubature(model, nodes).loss(tensor(m))) for nodes in (3, 8, 16))
+    few, many, most = (cubature(model, nodes).loss(tensor(m)).item() for nodes in (3, 8, 14))
     assert abs(many - most) < CONVERGED < abs(few - most)
-    sampled, error = model.loss(m, np.zeros((2, 2)))
+    sampled, error = model.loss(m, np.zeros((2, 2)), samples=2**10)
     assert abs(sampled - most) < 5 * error
 
 

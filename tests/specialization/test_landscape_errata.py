@@ -18,7 +18,7 @@ from softmaxlab.specialization.landscape import (
     softmax1_gradient,
 )
 from softmaxlab.specialization.model import SingleLocation
-from softmaxlab.specialization.priors import Discrete, FlippingSpike, Gaussian
+from softmaxlab.specialization.priors import Discrete, Gaussian
 from tests.specialization.expansion import at_zero, derivatives, mixed, second, shared_null, sigma, tensor
 
 EXACT = 1e-12  # rounding of autograd on an exact rule
@@ -59,7 +59,7 @@ def test_lemma_A2_independence_fails_for_a_lopsided_prior():
     model = model_of(LOPSIDED, length=4)
     sampled = mean_gradient(model, x, r1=0.3, points=2**11)
     assert sampled.e[1] == pytest.approx(0.0141, abs=5 * sampled.e_error[1] + 1e-4)
-    assert sampled.e[1] > 50 * sampled.e_error[1]
+    assert sampled.e[1] > 20 * sampled.e_error[1]
     started = mean_gradient(model, 0.0, r1=1.0, points=2**10)  # at x = 0 the lemma holds for every prior
     assert abs(started.e[1]) < 5 * started.e_error[1]
 
@@ -68,8 +68,9 @@ def test_equation_33_is_the_gradient_of_one_bias():
     heads, length, b, v = 3, 4, 0.3, 1.5
     rule = cubature(model_of(SKEWED, length, heads, "softmax1"), 1)
     printed, _ = softmax1_gradient(heads, length, b, v)
-    zero, one, all_ = tensor(np.zeros((heads, 1))), tensor([1.0, 0, 0]), tensor([1.0, 1, 1])
-    of_one, of_all = (derivatives(lambda t: rule.loss(zero, None, b + t * d, v), 1)[1] for d in (one, all_))
+    zero, one = tensor(np.zeros((heads, 1))), tensor([1.0, 0, 0])
+    of_one = derivatives(lambda t: rule.loss(zero, None, b + t * one, v), 1)[1]
+    of_all = derivatives(lambda t: rule.loss(zero, None, b + t * torch.ones_like(one), v), 1)[1]
     assert of_one == pytest.approx(printed, abs=EXACT)
     assert of_all == pytest.approx(heads * printed, abs=EXACT)
     assert abs(of_all - printed) > FAILS
@@ -88,13 +89,13 @@ def test_equations_37_and_43_need_r_rT_in_place_of_r_squared():
 def test_equations_13_and_37_have_a_third_order():
     """Ẽ − quadratic form is O(m³) if θ has third moments, and O(b r²), for softmax-1 and its b, in any case."""
     u = tensor([[2.0], [-1.0], [-1.0]])
-    skewed, even = (
-        derivatives(lambda t: cubature(model_of(prior, heads=3), 2).loss(t * u), 3)[3]
-        for prior in (SKEWED, Gaussian(F=1, nu=(2.0, 2.0)))
-    )
-    assert abs(skewed) > FAILS and abs(even) < EXACT
-    # −(2/H) Σ_h u_h³ E θ³ κ4 with κ4 = a (1−a) (1 − 6 a (1−a)), a = 1/L
-    assert skewed == pytest.approx(-(2 / 3) * 6 * 2 * (-2 / 27), abs=EXACT)
+
+    def third(prior):
+        return derivatives(lambda t: cubature(model_of(prior, heads=3), 2).loss(t * u), 3)[3]
+
+    # −(2/H) Σ_h u_h³ E θ³ κ4 with κ4 = a (1−a) (1 − 6 a (1−a)), a = 1/L; printed: 0
+    assert third(SKEWED) == pytest.approx(-(2 / 3) * 6 * 2 * (-2 / 27), abs=EXACT)
+    assert abs(third(Gaussian(F=1, nu=(2.0, 2.0)))) < EXACT
     model, b = model_of(SKEWED, map="softmax1"), 0.2
     rule, zero, ones = cubature(model, 2, orthogonal=True), tensor(np.zeros((2, 1))), tensor([1.0, 1.0])
 
@@ -158,7 +159,8 @@ def test_equation_52_sums_over_l_only():
     assert c.c2 == pytest.approx((J**2).sum().item() / H**2, abs=EXACT)
     assert c.quadratic_form(u, np.zeros((H, H)), np.zeros(H), prior.moments()[1]) == pytest.approx(truth, abs=EXACT)
     wrong = c.c1 * H**2 + printed * 2 * H**2 - c.c3 * 2 * H
-    assert printed == pytest.approx(L * c.c2) and abs(wrong - truth) > FAILS
+    assert printed == pytest.approx(L * c.c2)
+    assert abs(wrong - truth) > FAILS
 
 
 INDEPENDENT = Discrete(
@@ -173,9 +175,8 @@ def test_equation_59_is_about_m_plus_m_bar():
     points = torch.einsum("hf,fln->nhl", m_bar, rule.X)
     w = torch.stack([of(chi).mean(dim=0) for chi in points])
     expansion = (rule.weight @ ((w - tensor([1.0, 0, 0])) ** 2).sum(dim=1)).item()
-    corrected, printed = rule.loss(m_bar).item(), rule.loss(0 * m_bar).item()
-    assert expansion == pytest.approx(corrected, abs=EXACT)
-    assert abs(expansion - printed) > FAILS
+    assert expansion == pytest.approx(rule.loss(m_bar).item(), abs=EXACT)
+    assert abs(expansion - rule.loss(0 * m_bar).item()) > FAILS
 
 
 def test_equation_62_has_a_minus():
@@ -194,31 +195,33 @@ def test_equation_62_has_a_minus():
     assert abs(truth - 2 * term) > FAILS
 
 
-def test_equations_63_to_68_swap_c2_and_c3_and_miss_a_sign():
+@pytest.mark.parametrize("m", [[[0.0, 1.0], [0.0, -1.0]], [[0.3, 1.0], [0.5, 0.2]]], ids=["split", "any"])
+def test_equations_63_to_68_swap_c2_and_c3_and_miss_a_sign(m):
     """At m̄ = 0: (1) = −c3 tr(m C mᵀ), (2) = c1 Σ m mᵀ + c2 Σ m C mᵀ. As printed no split of heads would ever grow."""
     prior = Gaussian(F=2, nu=(3.0, 1.5))
     model, C = model_of(prior, length=4, heads=2), prior.moments()[1]
     rule, c = cubature(model, 2), hessian_coefficients(model)
-    for m in (np.array([[0.0, 1.0], [0.0, -1.0]]), np.array([[0.3, 1.0], [0.5, 0.2]])):
-        truth = second(lambda t: rule.loss(t * tensor(m))) / 2
-        common, own, plain = (m @ C @ m.T).sum(), np.trace(m @ C @ m.T), (m @ m.T).sum()
-        assert -c.c3 * own + c.c1 * plain + c.c2 * common == pytest.approx(truth, abs=EXACT)
-        assert abs(c.c2 * own + c.c1 * plain + c.c3 * common - truth) > FAILS
-    assert second(lambda t: rule.loss(t * tensor([[0.0, 1.0], [0.0, -1.0]]))) < 0
+    m = np.array(m)
+    truth = second(lambda t: rule.loss(t * tensor(m))) / 2
+    common, own, plain = (m @ C @ m.T).sum(), np.trace(m @ C @ m.T), (m @ m.T).sum()
+    assert -c.c3 * own + c.c1 * plain + c.c2 * common == pytest.approx(truth, abs=EXACT)
+    printed = c.c2 * own + c.c1 * plain + c.c3 * common
+    assert printed > max(0, truth + FAILS)
 
 
 def test_equation_70_lacks_a_factor_two():
-    """The Hessian is twice the form of (69): c^(4) = 2 Var(θ_f) c̃_1 and so on."""
-    prior, H, L = Gaussian(F=2, nu=(3.0, 1.5)), 4, 3
-    model, u, learnt = model_of(prior, L, H), np.array([1.0, -1, 0, 0]), np.array([1.0, 1, -1, -1])
+    """The Hessian is twice the form of (69): c_1^(4) = 2 Var(θ_f) c̃_1, and so for the others."""
+    nu_learnt, nu, H, L = 3.0, 1.5, 4, 3
+    model = model_of(Gaussian(F=2, nu=(nu_learnt, nu)), L, H)
+    u, learnt = np.array([1.0, -1, 0, 0]), np.array([0.0, 0, 1, -1])  # for these c2 and c3 do not count
     rule = cubature(model, 3)
     truth = mixed(lambda s, t: rule.loss(torch.stack([t * tensor(learnt), s * tensor(u)], dim=1))) / 2
-    corrected = quartic_coefficients(model, 1.5, 3.0)
-    assert truth == pytest.approx(corrected.quadratic_form(u, learnt), abs=EXACT)
     D2 = at_zero(sigma("softmax"), 1, L)[2][0, :, 0, 0, 0, 0]
-    tilde = 3.0 * (D2**2).sum().item() / (2 * H**2)  # c̃_1 of (65), for one learnt feature of variance 3
-    assert corrected.c1 == pytest.approx(2 * 1.5 * tilde, abs=EXACT)
-    assert abs(truth - truth / 2) > FAILS
+    tilde = nu_learnt * (D2**2).sum().item() / (2 * H**2)  # c̃_1 of (65), for this one learnt feature
+    printed = nu * tilde * (learnt @ learnt) * (u @ u)
+    assert truth == pytest.approx(2 * printed, abs=EXACT)
+    assert abs(truth - printed) > FAILS
+    assert truth == pytest.approx(quartic_coefficients(model, nu, nu_learnt).quadratic_form(u, learnt), abs=EXACT)
 
 
 def test_lemma_A6_constants_vanish_for_two_tokens():
@@ -244,10 +247,3 @@ def test_r_zero_is_stable_at_fourth_order_only(length):
     assert found[4] / 24 == pytest.approx(a * (1 - a) * (1 - 2 * a) / 8 * ((r @ r.T) ** 2).sum(), abs=EXACT)
     along = second(lambda t: rule.loss(zero, t * tensor(np.ones((2, 2)))))
     assert along > FAILS
-
-
-def test_lemma_A2_holds_for_the_flipping_spike():
-    """The control of the counterexample: here θ·E θ is constant, and the gradient is along E θ."""
-    m = tensor(np.tile([0.7, 0.0], (2, 1))).requires_grad_()
-    (truth,) = torch.autograd.grad(cubature(model_of(FlippingSpike()), 4).loss(m), m)
-    assert truth[:, 1].abs().max() < EXACT and truth[:, 0].abs().min() > FAILS

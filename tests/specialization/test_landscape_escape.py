@@ -15,6 +15,8 @@ from tests.specialization.expansion import second, tensor
 
 EXACT = 1e-12  # rounding of autograd
 ERRORS = 5  # standard errors between a quasi-random mean and its limit
+RATE = 2e-3  # of rates along the path of Figure 1: those from 2^11 points and 2^13 differ by 7e-4
+SAMPLED = 5e-3  # a sampled flow leaves M_u a little, so that splits mix; measured 1.2e-3
 MAPS = ("softmax", "softmax1", "bayes_softmax")
 FIGURE_1 = SingleLocation(prior=FlippingSpike(nu=(2.0, 2.0)), length=10, heads=2)
 SPLIT = np.array([[0.0, 1.0], [0.0, -1.0]]) / np.sqrt(2)  # of two heads along the second feature
@@ -40,9 +42,11 @@ def test_rates_at_the_origin_are_minus_the_curvature(map):
     rule = cubature(model, 2)
     found = escape_rates(model, b, v)
     u = np.array([2.0, -1.0, -1.0]) / np.sqrt(6)
-    for rate, direction in zip(found.rates, found.directions):
-        along = tensor(np.outer(u, direction))
-        assert -second(lambda t: rule.loss(t * along, None, tensor([b] * 3), v)) == pytest.approx(rate, abs=EXACT)
+
+    def curved(along):
+        return second(lambda t: rule.loss(t * tensor(np.outer(u, along)), None, tensor([b] * 3), v))
+
+    assert [-curved(along) for along in found.directions] == pytest.approx(found.rates, abs=EXACT)
     principal = np.linalg.eigh(C)[1].T[::-1]  # the heads find principal components, the largest first
     assert np.allclose(np.abs((found.directions * principal).sum(axis=1)), 1.0)
     assert (np.diff(found.rates) <= 0).all()
@@ -94,17 +98,21 @@ def unspecialised_path(model, tau, points):
 
 
 def test_figure_1_along_the_unspecialised_path():
-    """The rate falls from .096 at r = I to .067 … .083, and predicts + 31 (± 2) in τ for a hundredfold D."""
+    """The rate falls from .095 at r = I to .067, rises to .081, and predicts + 29.2 in τ from D = 1e4 to 1e6.
+
+    A path of 2^10 points gives 31: too few, and no standard error of the rates tells, because the path is given.
+    """
     tau = np.concatenate([np.linspace(0, 10, 11), np.arange(14.0, 101.0, 4.0)])
-    found = growth(FIGURE_1, tau, unspecialised_path(FIGURE_1, tau, 2**10), SPLIT, points=2**10)
+    found = growth(FIGURE_1, tau, unspecialised_path(FIGURE_1, tau, 2**12), SPLIT, points=2**11)
     late = found.rate[tau >= 10]
-    assert late.min() > 0.066 and late.max() < 0.083
-    assert found.rate[0] == pytest.approx(0.0955, abs=0.003)
-    gain = found.time(0.5 * np.log(1e6)) - found.time(0.5 * np.log(1e4))
-    assert gain == pytest.approx(31, abs=2.5)
-    assert gain == pytest.approx(found.slope(found.time(0.5 * np.log(1e5))) * np.log(100), rel=0.02)
-    # a control: the rate at the origin alone would give half of it
-    assert np.log(100) / (2 * 0.144) < 17
+    assert late.min() == pytest.approx(0.067, abs=RATE)
+    assert late.max() == pytest.approx(0.080, abs=RATE)
+    assert found.rate[0] == pytest.approx(0.0953, abs=RATE)
+    longer = found.time(0.5 * np.log(1e6)) - found.time(0.5 * np.log(1e4))
+    assert longer == pytest.approx(29.2, rel=RATE / late.min())
+    assert longer == pytest.approx(found.slope(found.time(0.5 * np.log(1e5))) * np.log(100), rel=0.01)
+    # a control: the rate at the origin alone would give 16
+    assert np.log(100) / (2 * escape_rates(FIGURE_1).rates[0]) < 17
 
 
 def test_a_small_split_grows_at_the_rate():
@@ -126,7 +134,7 @@ def test_a_small_split_grows_at_the_rate():
     rates = np.array([-curvature_over(model.map, order, SPLIT, drawn) for order in orders])
     predicted = np.trapezoid(rates, dx=1 / 8)
     grown = ((off - on).reshape(2, 4, -1)[:, :2] * SPLIT[:, :, None]).sum(axis=(0, 1))
-    assert np.log(grown[-1] / small) == pytest.approx(predicted, rel=2e-2)
+    assert np.log(grown[-1] / small) == pytest.approx(predicted, rel=SAMPLED)
 
 
 def test_bad_input_is_named():

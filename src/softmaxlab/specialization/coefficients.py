@@ -10,11 +10,12 @@ the paper assumes; with them the form holds at every b̃ and v. With s = 1/(L + 
 excess = L v s − 1 (s = 1/L, v = 1 and excess = 0 for the other two maps):
 
     c1 = L c2,   c2 = (v s/H)² ((1−s)² + (L−1) s²)         sums over l, l' and over l only of (∂w_l/∂χ_hl')²
-    c3 = (v s/H) (1−2s) ((1−s) − v s s0),   c4 = 0         Bayes-softmax: c3 = (L−1)/(H L²) (1 − 2/(HL)), c4 = 2 (L−1)/(H² L³)
+    c3 = (v s/H) (1−2s) ((1−s) − v s s0),   c4 = 0
+    c3 = (L−1)/(H L²) − c4,   c4 = 2 (L−1)/(H² L³)         Bayes-softmax
     c5 = L (v s s0/H)²,   c6 = excess (v/H) s s0 (2 s0 − 1),   c0 = excess (v/H) s (1−2s) s0
 
-Fourth order (Lemmas III.2 and A.6, softmax, E θ = 0, independent θ_f). For columns u and m̄ orthogonal to 1_H, of a feature
-f not yet learnt and of one learnt, with variances ν and ν̄, and a = 1/L,
+Fourth order (Lemmas III.2 and A.6, softmax, E θ = 0, independent θ_f). For columns u and m̄ orthogonal to 1_H, of a
+feature f not yet learnt and of one learnt, with variances ν and ν̄, and a = 1/L,
 
     uᵀ ∇²_{m_f} Ẽ(m̄) u = uᵀ ∇²_{m_f} Ẽ(0) u + c1 |m̄|² |u|² + c2 Σ_h m̄_h² u_h² + c3 (m̄·u)² + O(m̄³)
 
@@ -23,8 +24,8 @@ f not yet learnt and of one learnt, with variances ν and ν̄, and a = 1/L,
     c3 = (2/H²) a (1−a) (1−2a) (1 + a (ν + ν̄) + a (1−2a) ν ν̄)
 
 These are c1 = (νν̄/H²) Σ_l (D²_{l,11})², c3 = (2/H²) Σ_{lpq} (D²_{l,pq})² (1+νδ_{p1})(1+ν̄δ_{q1}) and
-c2 = (1/H) Σ_l (a − δ_{l1}) Σ_pq D⁴_{l,ppqq} (1+νδ_{p1})(1+ν̄δ_{q1}), D^k_l the derivatives of softmax at 0: joint cumulants
-of the indicators of a uniform choice among L, which sum to zero over any index.
+c2 = (1/H) Σ_l (a − δ_{l1}) Σ_pq D⁴_{l,ppqq} (1+νδ_{p1})(1+ν̄δ_{q1}), D^k_l the derivatives of softmax at 0: joint
+cumulants of the indicators of a uniform choice among L, which sum to zero over any index.
 """
 
 from dataclasses import dataclass
@@ -80,10 +81,8 @@ def hessian_coefficients(model: SingleLocation, b: float = 0.0, v: float = 1.0) 
     require_closed_form(model, "Hessian coefficients")
     H, L = model.heads, model.length
     if model.map == "bayes_softmax":
-        c1, pair = (L - 1) / (H * L) ** 2, 2 / (H * L)
-        return HessianCoefficients(
-            0.0, c1, c1 / L, (L - 1) / (H * L**2) * (1 - pair), (L - 1) / (H * L**2) * pair, 0.0, 0.0
-        )
+        c1, c4 = (L - 1) / (H * L) ** 2, 2 * (L - 1) / (H**2 * L**3)
+        return HessianCoefficients(c0=0.0, c1=c1, c2=c1 / L, c3=(L - 1) / (H * L**2) - c4, c4=c4, c5=0.0, c6=0.0)
     s, s0, v = _uniform_weights(model, b, v)
     c2 = (v * s / H) ** 2 * ((1 - s) ** 2 + (L - 1) * s**2)
     excess = (L * v * s - 1) * v * s * s0 / H

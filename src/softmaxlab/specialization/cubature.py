@@ -1,6 +1,6 @@
 """Exact cubature of the population loss for small L, H and F, differentiable by torch in float64.
 
-    Ẽ(m, r, b, v) = E Σ_l (w_l − δ_{l,1})²,   w = (v/H) Σ_h map(χ)_h,   χ = K X,   K = [m | r]            eq. (10), p = I
+    Ẽ(m, r, b, v) = E Σ_l (w_l − δ_{l,1})²,   w = (v/H) Σ_h map(χ)_h,   χ = K X,   K = [m | r]           eq. (10), p = I
     X [F + H, L] standard normal, plus θ ~ P_θ on the first token:   Ẽ ≈ Σ_i ω_i loss(K, X_i)
 
 X_i runs over the tensor product of Gauss–Hermite nodes, `nodes` for each coordinate, with every atom θ of the prior (a

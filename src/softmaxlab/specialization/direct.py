@@ -23,9 +23,10 @@ OPEN = 2.0**-54  # half the grid of NumPy's uniform numbers, which hold 0
 
 @dataclass
 class Total:
-    """Sums over the samples of a batch: loss and gradients."""
+    """Sums over the samples of a batch: loss, its square, gradients."""
 
     loss: float
+    square: float
     K: torch.Tensor  # [head, D]
     b: np.ndarray
     v: float
@@ -65,7 +66,7 @@ class Direct:
 
     def gradient(self) -> Total:
         """The sums over a new batch."""
-        total = Total(0.0, torch.zeros_like(self.K), np.zeros_like(self.b), 0.0)
+        total = Total(0.0, 0.0, torch.zeros_like(self.K), np.zeros_like(self.b), 0.0)
         size = max(1, BLOCK // (self.model.length * self.dim))
         for first in range(0, self.batch, size):
             self._add(self._tokens(min(size, self.batch - first)), total)
@@ -93,7 +94,9 @@ class Direct:
         error = (self._tensor(res.T)[:, None] @ X)[:, 0]
         U = (X @ error[..., None])[..., 0] / self.dim
         c, b, v = heads.pullback(U.T.cpu().numpy())
-        total.loss += float((error**2).sum()) / self.dim
+        loss = (error**2).sum(dim=1) / self.dim
+        total.loss += float(loss.sum())
+        total.square += float(loss @ loss)
         total.K += self._tensor(c.swapaxes(1, 2)).reshape(len(c), -1) @ X.reshape(-1, self.dim)
         total.b += b.sum(axis=-1)
         total.v += float(v.sum())

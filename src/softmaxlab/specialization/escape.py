@@ -1,17 +1,19 @@
 """How fast the heads leave the unspecialised state: escape rates, and the growth they add up to along a path.
 
-At m = r = 0, for u ⟂ 1_H and an eigenvector of Cov θ projected orthogonally to E θ, of eigenvalue λ (= Var θ_f if diagonal),
+At m = r = 0, for u ⟂ 1_H and an eigenvector s of Cov θ projected orthogonally to E θ, of eigenvalue λ (Var θ_f if Cov θ
+is diagonal), |u| = |s| = 1, with the c of coefficients.py,
 
-    rate = −∇² Ẽ(u ⊗ s, u ⊗ s) = 2 (c3 + c4) λ − 2 c0          c of coefficients.py, |u| = |s| = 1
+    rate = −∇² Ẽ(u ⊗ s, u ⊗ s) = 2 (c3 + c4) λ − 2 c0
 
-Along the way the rate is −∇² Ẽ(x(τ), r(τ))(u ⊗ s, u ⊗ s)/|u ⊗ s|². A split of size δ grows to δ exp ∫ rate dτ. It starts at
+Along the way the rate is −∇² Ẽ(u ⊗ s, u ⊗ s) at x(τ), r(τ). A split of size δ grows to δ exp ∫ rate dτ. It starts at
 δ ~ D^(−1/2), so the specialization time τ_s solves ∫ rate = ½ log D + constant: dτ_s/d log D = 1/(2 rate(τ_s)).
 
-The second derivative of a sample's loss along δχ = (u ⊗ s) X is exact. All three maps are exponential families: with P the
-weights within a head (Bayes-softmax: within all heads; softmax-1: with a null token of δχ = 0), μ and V the mean and variance
-of δχ under P, and g the gain,
+The second derivative of a sample's loss along δχ = (u ⊗ s) X is exact. All three maps are exponential families: with P
+the weights within a head (Bayes-softmax: within all heads; softmax-1: with a null token of δχ = 0), μ and V the mean
+and variance of δχ under P, and w = g Σ_h P_h,
 
-    w' = g Σ_h P_h (δχ_h − μ_h),   w'' = g Σ_h P_h ((δχ_h − μ_h)² − V_h),   loss'' = 2 Σ_l (w'_l² + (w_l − δ_{l,1}) w''_l)
+    w' = g Σ_h P_h (δχ_h − μ_h),   w'' = g Σ_h P_h ((δχ_h − μ_h)² − V_h)
+    loss'' = 2 Σ_l (w'_l² + (w_l − δ_{l,1}) w''_l)
 """
 
 from dataclasses import dataclass
@@ -91,12 +93,13 @@ def growth(
     points: int = SAMPLES,
     seed: int = 0,
 ) -> Growth:
-    """The rate at every τ of a path and its integral by the trapezoid rule, for a split along `direction`."""
+    """The rate at every τ of a path and its integral by the trapezoid rule, for a split along `direction`.
+
+    The standard errors are those of the rates at the given states: a path computed from few samples has its own error.
+    """
     tau = np.asarray(tau, dtype=np.float64)
     if tau.shape != (len(path),) or len(path) < 2 or (np.diff(tau) <= 0).any():
-        raise SpecError(
-            f"tau must increase and have one entry for each of {len(path)} ≥ 2 states, got {list(tau.shape)}"
-        )
+        raise SpecError(f"tau must increase, one for each of at least two states, got {tau.size} for {len(path)}")
     u = _checked(model, direction)
     rates = np.empty((SETS, len(tau)))
     with Progress(SETS, "escape rate") as progress:

@@ -1,12 +1,12 @@
 """Softmax-1 before its heads specialise: b̃ and v at m = r = 0 (Lemma A.4), and the fixed point the flow selects.
 
-With s = 1/(L + e^b̃), every head alike, and the gradient of one head's own bias (eq. 33 is this one, not that of b̃, which
-is H times larger):
+With s = 1/(L + e^b̃), every head alike, and the gradient of one head's own bias (eq. 33 is this one; that of b̃ is H
+times larger):
 
     ∂Ẽ/∂b_h = −2 (L v s − 1) (v/H) e^b̃ s²,   ∂Ẽ/∂v = 2 (L v s − 1) s                                   eqs. (33), (34)
 
-The fixed points fill the curve L v = L + e^b̃. Which one is reached follows from a conserved quantity (ours). Proof: along
-the flow db̃/dv = −(v/H) e^b̃ s = −(v/H)/(1 + L e^−b̃), so (1 + L e^−b̃) db̃ + (v/H) dv = 0, which is the differential of
+The fixed points fill the curve L v = L + e^b̃. Which one is reached follows from a conserved quantity (ours). Proof:
+along the flow db̃/dv = −(v/H) e^b̃ s = −(v/H)/(1 + L e^−b̃), so (1 + L e^−b̃) db̃ + (v/H) dv = 0, the differential of
 
     I(b̃, v) = b̃ − L e^−b̃ + v²/(2H)
 
@@ -14,6 +14,9 @@ On the curve I grows with b̃ from −∞ to ∞, so that exactly one fixed poin
 """
 
 import math
+from typing import Any
+
+import numpy as np
 
 
 def conserved_quantity(heads: int, length: int, b: float, v: float) -> float:
@@ -47,5 +50,6 @@ def unspecialised_fixed_point(heads: int, length: int, b: float = 0.0, v: float 
         low *= 2
     while difference(high) < 0:
         high *= 2
-    found = float(brentq(difference, low, high, xtol=1e-15, rtol=8.9e-16))  # the tightest brentq takes
-    return found, gain_on_curve(length, found)
+    tightest = 4 * np.finfo(np.float64).eps  # that brentq takes
+    root: Any = brentq(difference, low, high, xtol=1e-15, rtol=tightest)
+    return float(root), gain_on_curve(length, float(root))

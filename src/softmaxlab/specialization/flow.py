@@ -88,6 +88,10 @@ class Flow(Spec):
             return np.linspace(0.0, self.tau_end, self.points)
         return np.array(sorted({0.0, self.tau_end, *self.record}))
 
+    def grid(self) -> np.ndarray:
+        """The times at which states are kept: also half way, to see whether the flow has settled since."""
+        return np.union1d(self.times(), [self.tau_end / 2])
+
     def order(self) -> OrderParameters:
         """Where the flow starts."""
         start = self.start or noisy_start(self.model, self.eta, self.noise, self.seed)
@@ -101,8 +105,8 @@ class Flow(Spec):
         velocity = Velocity(self)
         run = Run(self.chosen_solver(), self.rtol, self.atol, self.step)
         rows = []
-        with Progress(len(self.times()), "flow") as progress:
-            for part in integrate(velocity, velocity.start, self.times(), run):
+        with Progress(len(self.grid()), "flow") as progress:
+            for part in integrate(velocity, velocity.jacobian, velocity.start, self.grid(), run):
                 rows.append(part)
                 progress.advance(len(part))
         return recorded(self, velocity, np.concatenate(rows), run)

@@ -12,14 +12,15 @@ import numpy as np
 from softmaxlab.core.result import Result, Status
 from softmaxlab.specialization.integrate import Run
 from softmaxlab.specialization.population import SETS, loss_over, standard_error
-from softmaxlab.specialization.sampling import images, symmetric
+from softmaxlab.specialization.sampling import Samples, images, symmetric
 from softmaxlab.specialization.velocity import Velocity
 
 if TYPE_CHECKING:
     from softmaxlab.specialization.flow import Flow
 
 SETTLED = 1e-3
-EACH_TIME, LAST_TIME = 2**9, 2**13  # samples of each of the sets that give the loss and its standard error
+# samples of each of the sets that give the loss and its standard error; never more than the flow itself uses
+EACH_TIME, LAST_TIME = 2**9, 2**13
 AXES = {
     "tau": ("tau",),
     "m": ("tau", "head", "feature"),
@@ -34,11 +35,13 @@ AXES = {
 
 
 def recorded(spec: "Flow", velocity: Velocity, rows: np.ndarray, run: Run) -> Result:
-    """The result of a flow with states `rows` [time, size] at its first times."""
-    m_hat, r, b, v = velocity.split(rows)
-    order, tau = velocity.order, spec.times()[: len(rows)]
+    """The result of a flow with states `rows` [time, size] at the first times of its grid."""
+    grid = spec.grid()[: len(rows)]
+    shown = np.isin(grid, spec.times())
+    m_hat, r, b, v = velocity.split(rows[shown])
+    order, tau = velocity.order, grid[shown]
     K = np.concatenate([m_hat, r], axis=2)
-    losses = np.array([_losses(spec, order.p, K, b, v, k) for k in range(SETS)])
+    losses = np.array([_losses(spec, velocity, K, b, v, k) for k in range(SETS)])
     loss, error = np.transpose([standard_error(each) for each in losses.T])
     arrays = {
         "tau": tau,
@@ -51,19 +54,20 @@ def recorded(spec: "Flow", velocity: Velocity, rows: np.ndarray, run: Run) -> Re
         "loss_error": error,
         "p": order.p,
     }
-    settled = _settled(velocity, tau, rows)
-    status = Status(sentence=settled.pop("sentence")) if run.status.ok else run.status
-    return Result(arrays, AXES, status, _notes(spec, velocity, run) | settled)
+    status, notes = _settled(velocity, grid, rows) if run.status.ok else (run.status, {"converged": False})
+    return Result(arrays, AXES, status, _notes(spec, velocity, run) | notes)
 
 
-def _losses(spec: "Flow", p: np.ndarray, K: np.ndarray, b: np.ndarray, v: np.ndarray, k: int) -> list[float]:
+def _losses(spec: "Flow", velocity: Velocity, K: np.ndarray, b: np.ndarray, v: np.ndarray, k: int) -> list[float]:
     """The loss at all times over the k-th set of samples, which the flow has not seen; at the last time over more."""
-    counts = [EACH_TIME] * (len(K) - 1) + [LAST_TIME]
-    sets = {
-        count: symmetric(spec.model, max(1, count // images(spec.model.prior)), (spec.seed, "out of sample", k), p)
-        for count in {*counts}
-    }
-    return [loss_over(spec.model.map, K[i], b[i], v[i], sets[count]) for i, count in enumerate(counts)]
+
+    def unseen(count: int) -> Samples:
+        points = max(1, min(count, velocity.samples.X.shape[-1]) // images(spec.model.prior))
+        return symmetric(spec.model, points, (spec.seed, "out of sample", k), velocity.order.p)
+
+    few, many = unseen(EACH_TIME), unseen(LAST_TIME)
+    sets = [few] * (len(K) - 1) + [many]
+    return [loss_over(spec.model.map, *at) for at in zip(K, b, v, sets)]
 
 
 def _notes(spec: "Flow", velocity: Velocity, run: Run) -> dict[str, Any]:
@@ -71,18 +75,25 @@ def _notes(spec: "Flow", velocity: Velocity, run: Run) -> dict[str, Any]:
     if kind == "symmetric" and not velocity.samples.quasi:
         kind = "symmetric, of random points: there are no Sobol points of this dimension"
     samples = velocity.samples.X.shape[-1]
-    return {"solver": run.solver, "evaluations": run.evaluations, "samples": samples, "sampling": kind}
+    return {
+        "solver": run.solver,
+        "evaluations": run.evaluations,
+        "jacobians": run.jacobians,
+        "samples": samples,
+        "sampling": kind,
+    }
 
 
-def _settled(velocity: Velocity, tau: np.ndarray, rows: np.ndarray) -> dict[str, Any]:
-    """Whether the flow has settled, by what measures, and a sentence about it."""
-    half = int(np.searchsorted(tau, tau[-1] / 2, side="right")) - 1
-    before, last = velocity.slope(rows[half]), velocity.slope(rows[-1])
-    fell, rate = before.loss - last.loss, velocity.rate(last)
-    ahead = rate**2 * tau[-1]
+def _settled(velocity: Velocity, grid: np.ndarray, rows: np.ndarray) -> tuple[Status, dict[str, Any]]:
+    """Whether the flow has settled: a sentence about it, and what it rests on."""
+    end = grid[-1]
+    (half,) = rows[grid == end / 2]
+    last = velocity.slope(rows[-1])
+    fell, rate = velocity.slope(half).loss - last.loss, velocity.rate(last)
+    ahead = rate**2 * end
     settled = bool(abs(fell) < SETTLED and ahead < SETTLED)
     sentence = (
-        f"{'settled' if settled else 'still moving'} at tau = {tau[-1]:g}: the loss fell by {fell:.2g} since "
-        f"tau = {tau[half]:.4g} and, at its present rate, falls by {ahead:.2g} in as much time again"
+        f"{'settled' if settled else 'still moving'} at tau = {end:g}: the loss fell by {fell:.2g} since "
+        f"tau = {end / 2:g} and, at its present rate, falls by {ahead:.2g} in as much time again"
     )
-    return {"converged": settled, "rate": rate, "fell": fell, "train_loss": last.loss, "sentence": sentence}
+    return Status(sentence=sentence), {"converged": settled, "rate": rate, "fell": fell, "train_loss": last.loss}

@@ -16,6 +16,7 @@ from softmaxlab.core.result import Outcome, Status
 Solver = Literal["RK45", "DOP853", "LSODA", "Euler"]
 Velocity = Callable[[float, np.ndarray], np.ndarray]
 BUDGET = 1_000_000  # evaluations
+LARGE = 1e50  # a state beyond this has diverged; its loss and the square of that are still finite
 
 
 @dataclass
@@ -27,6 +28,7 @@ class Run:
     atol: float
     step: float
     evaluations: int = 0
+    jacobians: int = 0
     status: Status = field(default_factory=Status)
 
 
@@ -39,18 +41,29 @@ class Step:
     between: Callable[[np.ndarray], np.ndarray]
 
 
-def integrate(velocity: Velocity, y: np.ndarray, grid: np.ndarray, run: Run) -> Iterator[np.ndarray]:
-    """States [time, size] at the times of `grid`, in parts, the start first; not all of them if `run.status` fails."""
+def integrate(
+    velocity: Velocity, jacobian: Velocity, y: np.ndarray, grid: np.ndarray, run: Run
+) -> Iterator[np.ndarray]:
+    """States [time, size] at the times of `grid`, in parts, the start first; not all of them if `run.status` fails.
+
+    `jacobian` is ∂velocity/∂y [size, size], at least roughly; LSODA uses it when it turns implicit.
+    """
 
     def counted(tau: float, y: np.ndarray) -> np.ndarray:
         run.evaluations += 1
         with np.errstate(all="ignore"):  # what is not finite becomes a status
             return velocity(tau, y)
 
+    def counted_jacobian(tau: float, y: np.ndarray) -> np.ndarray:
+        run.jacobians += 1
+        with np.errstate(all="ignore"):
+            return jacobian(tau, y)
+
     yield y[None]
     done = 1
-    steps = _euler if run.solver == "Euler" else _adaptive
-    for step in steps(counted, y, float(grid[-1]), run):
+    end = float(grid[-1])
+    adaptive = run.solver != "Euler"
+    for step in _adaptive(counted, counted_jacobian, y, end, run) if adaptive else _euler(counted, y, end, run):
         run.status = _checked(step, run)
         if not run.status.ok:
             return
@@ -64,17 +77,18 @@ def integrate(velocity: Velocity, y: np.ndarray, grid: np.ndarray, run: Run) -> 
 
 
 def _checked(step: Step, run: Run) -> Status:
-    if not np.isfinite(step.y).all():
-        return Status(Outcome.DIVERGED, f"the order parameters are not finite any more at tau = {step.tau:.6g}")
+    if not (np.abs(step.y) < LARGE).all():  # also NaN
+        return Status(Outcome.DIVERGED, f"the order parameters grow beyond {LARGE:.0e} at tau = {step.tau:.6g}")
     if run.evaluations > BUDGET:
         return Status(Outcome.LIMIT, f"{run.solver} stopped at tau = {step.tau:.6g} after {run.evaluations} gradients")
     return Status()
 
 
-def _adaptive(velocity: Velocity, y: np.ndarray, end: float, run: Run) -> Iterator[Step]:
+def _adaptive(velocity: Velocity, jacobian: Velocity, y: np.ndarray, end: float, run: Run) -> Iterator[Step]:
     from scipy import integrate as scipy_integrate
 
-    solver: Any = getattr(scipy_integrate, run.solver)(velocity, 0.0, y, end, rtol=run.rtol, atol=run.atol)
+    options = {"rtol": run.rtol, "atol": run.atol} | ({"jac": jacobian} if run.solver == "LSODA" else {})
+    solver: Any = getattr(scipy_integrate, run.solver)(velocity, 0.0, y, end, **options)
     while solver.status == "running":
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # LSODA warns where it fails; the status says it

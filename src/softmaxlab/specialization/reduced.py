@@ -16,6 +16,7 @@ of one combination of tokens, and the Gram matrix of the gradient, are needed of
 Samples are drawn in fixed blocks, each with its own generator: the numbers do not depend on the number of threads.
 """
 
+import math
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -30,16 +31,18 @@ from softmaxlab.specialization.sampling import plain
 from softmaxlab.specialization.wishart import bartlett, cholesky, gram, merged, product
 
 BLOCK = 2500  # samples: few enough for the cache, enough for vectorised work; four blocks in the paper's batch of 1e4
+NUMBERS = 2**20  # that an array of a block may hold, with many tokens or heads
 PARTS = 32  # to which a block merges its samples; below, a vectorised round is mostly overhead
 
 
 @dataclass(frozen=True)
 class Total:
-    """Sums over the samples of a batch, or of a block of it: loss, gradient inside, Gram matrix outside, ∂b, ∂v."""
+    """Sums over the samples of a batch, or of a block of it: loss, its square, gradients inside and outside, ∂b, ∂v."""
 
     loss: float
+    square: float
     inside: np.ndarray  # [head, F + H]
-    outside: np.ndarray  # [head, head, part], of independent parts
+    outside: np.ndarray  # [head, head, part], Gram matrices of independent parts
     b: np.ndarray
     v: float
 
@@ -51,7 +54,8 @@ class Reduced:
         self.model, self.dim, self.batch = model, dim, batch
         self.K, self.b, self.v, self.p = start.K, start.b, start.v, start.p
         self.d = dim - self.K.shape[1]
-        count = -(-batch // BLOCK)
+        H, n = self.K.shape
+        count = math.ceil(batch / min(BLOCK, max(1, NUMBERS // (n * max(H, model.length)))))
         sizes = [batch // count + (i < batch % count) for i in range(count)]
         self.blocks = [(generator(seed, f"specialization/reduced {i}"), size) for i, size in enumerate(sizes)]
         self.merging = generator(seed, "specialization/reduced")
@@ -69,6 +73,7 @@ class Reduced:
         parts = np.concatenate([total.outside for total in totals], axis=-1)
         return Total(
             loss=sum(total.loss for total in totals),
+            square=sum(total.square for total in totals),
             inside=np.sum([total.inside for total in totals], axis=0),
             outside=merged(self.merging, parts, self.d),
             b=np.sum([total.b for total in totals], axis=0),
@@ -96,18 +101,20 @@ class Reduced:
         g = draw.standard_normal((L, samples))
         g -= (o * g).sum(axis=0) * o
         along = t * o + g
-        U = self._answered(X, res, rho * t * along)
+        U = self._overlaps(X, res, rho * t * along)
         c, b, v = heads.pullback(U)
+        loss = (res * U).sum(axis=0)
         return Total(
-            loss=float((res * U).sum()),
+            loss=float(loss.sum()),
+            square=float(loss @ loss),
             inside=c.reshape(-1, L * samples) @ X.reshape(n, -1).T,
             outside=merged(draw, self._outside(draw, c, o, along), self.d, PARTS),
             b=b.sum(axis=-1),
             v=float(v.sum()),
         )
 
-    def _answered(self, X: np.ndarray, res: np.ndarray, outside: np.ndarray) -> np.ndarray:
-        """U = (X Xᵀ/D) res, of the part inside and the part outside."""
+    def _overlaps(self, X: np.ndarray, res: np.ndarray, outside: np.ndarray) -> np.ndarray:
+        """U = (X Xᵀ/D) res: the tokens' overlaps with the error, inside and outside."""
         error = np.einsum("kln,ln->kn", X, res)
         return (np.einsum("kln,kn->ln", X, error) + outside) / self.dim
 

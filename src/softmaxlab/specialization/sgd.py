@@ -21,7 +21,8 @@ from softmaxlab.specialization.model import SingleLocation
 from softmaxlab.specialization.order import OrderParameters, random_start
 
 METHODS = ("reduced", "direct")
-CERTAIN = 6.0  # standard errors; one sample's loss has a standard deviation below 1 until v diverges
+CERTAIN = 6.0  # standard errors
+FEW, WIDEST = 30, 1.0  # samples too few to tell the spread of their losses, which is below this until v diverges
 LONG = 1e3  # times the larger of the start's and the signal's |k|²: softer heads already attend one token only
 AXES = {
     "tau": ("tau",),
@@ -33,7 +34,7 @@ AXES = {
     "loss": ("tau",),
     "p": ("feature", "other_feature"),
 }
-Count = Annotated[int, Field(ge=1, le=10**15)]
+LARGEST = 1e100  # of what a start holds: its squares are finite
 Positive = Annotated[float, Field(gt=0)]
 
 
@@ -45,13 +46,13 @@ class SGD(Spec):
     """
 
     model: SingleLocation
-    dim: Count = 10_000
-    batch: Count = 10_000
+    dim: int = Field(default=10_000, ge=1, le=10**15)
+    batch: int = Field(default=10_000, ge=1, le=10**9)
     lr: Positive = 0.02
     tau_end: Positive = 30.0
     method: str = "reduced"
     seed: int = Field(default=0, ge=0)
-    eta: Positive = 1.0
+    eta: float = Field(default=1.0, gt=0, le=LARGEST)
     points: int = Field(default=101, ge=2, le=1_000_000)
     start: OrderParameters | None = None
 
@@ -75,10 +76,15 @@ class SGD(Spec):
         if not 1 <= self.tau_end / self.lr < 1e15:
             raise ValueError(f"tau_end must hold from 1 to 1e15 steps of lr = {self.lr:g}, got {self.tau_end:g}")
         if self.start is not None:
-            self.start.of(self.model)
-            if self.eta != 1.0:
-                raise ValueError(f"eta has no meaning with start, got {self.eta}; leave it out")
+            self._check_start(self.start.of(self.model))
         return self
+
+    def _check_start(self, start: OrderParameters) -> None:
+        largest = max(np.abs(values).max() for values in (start.K, start.b, start.v, start.p))
+        if not largest <= LARGEST:
+            raise ValueError(f"start must hold numbers up to {LARGEST:g}, got {largest:g}")
+        if self.eta != 1.0:
+            raise ValueError(f"eta has no meaning with start, got {self.eta}; leave it out")
 
     @property
     def steps(self) -> int:
@@ -143,35 +149,38 @@ class History:
 
 
 class Watch:
-    """Tells what has gone wrong, if anything, between two looks."""
+    """Tells what has gone wrong, if anything.
+
+    Divergence need not end in infinity: softmax heads of any length have a loss of order 1. They have diverged where
+    their loss, in the later half of the batches, is surely above that of no answer and above what it was at first.
+    """
 
     def __init__(self, spec: SGD, engine: Engine):
         mean, covariance = spec.model.prior.moments()
         signal = np.trace(engine.p @ (covariance + np.outer(mean, mean)))  # E |Σ_f θ_f k*_f|²
         self.no_answer = 1 + signal / spec.dim
-        self.longest = LONG * max(1 + signal, self._length(engine))
+        self.longest = LONG * max(1 + signal, _longest(engine))
         self.batch = spec.batch
-        self.first: float | None = None
         self.losses: list[float] = []
+        self.variances: list[float] = []  # of the mean over a batch
 
-    def finite(self, engine: Engine, loss: float) -> bool:
-        """Note the loss of a batch; False if it, or the heads, are not finite."""
-        self.first = loss if self.first is None else self.first
+    def finite(self, engine: Engine, total: Any) -> bool:
+        """Note a batch; False if its loss, or the heads, are not finite."""
+        loss = total.loss / self.batch
+        spread = total.square / self.batch - loss * loss if self.batch >= FEW else WIDEST
         self.losses.append(loss)
+        self.variances.append(max(spread, 0.0) / self.batch)
         return all(np.isfinite(value).all() for value in (loss, *engine.order(), engine.b, engine.v))
 
     def fault(self, engine: Engine) -> str | None:
-        loss, batches = float(np.mean(self.losses)), len(self.losses)
-        self.losses = []
-        margin = CERTAIN * np.sqrt((1 + 1 / batches) / self.batch)
-        if loss > max(self.no_answer, self.first or 0.0) + margin:
+        later = len(self.losses) // 2
+        loss = np.mean(self.losses[later:])
+        error = np.sqrt(np.sum(self.variances[later:])) / len(self.losses[later:])
+        first = self.losses[0] + CERTAIN * np.sqrt(self.variances[0])
+        if loss - CERTAIN * error > max(self.no_answer, first):
             return f"the loss is {loss:.3g}, more than at first and than that of no answer"
-        length = self._length(engine)
+        length = _longest(engine)
         return f"a head has |k|² = {length:.3g}, more than any signal asks for" if length > self.longest else None
-
-    @staticmethod
-    def _length(engine: Engine) -> float:
-        return float(np.diag(engine.order()[1]).max())
 
 
 def _follow(spec: SGD, engine: Engine, history: History) -> Status:
@@ -180,11 +189,10 @@ def _follow(spec: SGD, engine: Engine, history: History) -> Status:
     with Progress(spec.steps, "SGD") as progress:
         for step in range(spec.steps + 1):
             total = engine.gradient()
-            loss = total.loss / spec.batch
-            if not watch.finite(engine, loss):
+            if not watch.finite(engine, total):
                 return _diverged(spec, step, "the heads are not finite any more")
             if step in recorded:
-                history.add(step, engine, loss)
+                history.add(step, engine, total.loss / spec.batch)
                 if fault := watch.fault(engine):
                     return _diverged(spec, step, fault)
             if step < spec.steps:
@@ -196,3 +204,7 @@ def _follow(spec: SGD, engine: Engine, history: History) -> Status:
 def _diverged(spec: SGD, step: int, what: str) -> Status:
     change = f"lr·dim/batch = {spec.batch_noise:.3g} and lr = {spec.lr:g} must be small; lower lr or raise batch"
     return Status(Outcome.DIVERGED, f"at tau = {step * spec.lr:.4g} {what}: {change}")
+
+
+def _longest(engine: Engine) -> float:
+    return float(np.diag(engine.order()[1]).max())

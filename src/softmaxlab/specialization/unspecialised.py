@@ -1,10 +1,11 @@
 """The unspecialised manifold, all heads alike, and the gradient of the loss on it (Lemmas A.1, A.2).
 
-    M_u:  m = 1_H m̃ᵀ,   r = r̃1 I_H + r̃2 1_H 1_Hᵀ,   b = b̃ 1_H                     invariant by the flow: heads are exchangeable
+    M_u:  m = 1_H m̃ᵀ,   r = r̃1 I_H + r̃2 1_H 1_Hᵀ,   b = b̃ 1_H
     at m̃ = x E θ:  ∇_{m_h} Ẽ = −c^(1)(x, r, b, v) E θ + e,   e ⟂ E θ                                       eq. (22)
 
-The paper has e = 0 always. It is 0 at x = 0, and for every prior with E[θ | θ·E θ] parallel to E θ (flipping and one-hot
-spikes, Gaussian); for others the part of θ orthogonal to E θ is not independent of the scores, and e ≠ 0.
+The flow does not leave M_u, because heads are exchangeable. The paper has e = 0 always. It is 0 at x = 0, and for every
+prior with E[θ | θ·E θ] parallel to E θ (flipping and one-hot spikes); for others the part of θ orthogonal to E θ is not
+independent of the scores, and e ≠ 0.
 """
 
 from dataclasses import dataclass

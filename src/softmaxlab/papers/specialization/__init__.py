@@ -1,0 +1,1 @@
+"""Figures and claims of the specialization paper, and our own on its model."""

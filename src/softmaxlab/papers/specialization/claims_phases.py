@@ -1,0 +1,195 @@
+"""Propositions III.3 and III.4: all heads learn Eθ in a time Θ(1), and separate after a time Θ(log D).
+
+The flow starts from the law of (m, q, p) at dimension D (order.random_start): the same seed means the same normals, so
+that only D differs. Figure 1's model: flipping spike, ν = (2, 2), L = 10, H = 2, η = 1.
+"""
+
+from functools import cache
+
+import numpy as np
+
+from softmaxlab.core.result import Result
+from softmaxlab.papers.claim import Claim, Finding, Verdict, within
+from softmaxlab.papers.specialization.claims_runs import LOPSIDED, PAPER, finished, state
+from softmaxlab.specialization import SGD, FlippingSpike, Flow, OrderParameters, Prior, SingleLocation, random_start
+from softmaxlab.specialization.landscape import growth
+
+FIG1 = SingleLocation(prior=FlippingSpike(nu=(2.0, 2.0)), length=10, heads=2)
+DIMS = (10**4, 10**6, 10**9)
+SEEDS = 3
+X_SEEN = 0.1  # of m = x Eθ: it tends to about 1, and fluctuates by 0.01 at D = 1e4
+ACROSS = 10.0  # √D |P⊥ m|: of a normal at the start it is about 1, and the heads have not separated by τ = 5
+LEARNT = 0.3  # |P⊥ m| that no D^(−1/2) explains
+VISIBLE, HALF = 0.1, 1.2  # |m_1 − m_2|: seen in a figure of height 3, and half of where it ends
+PRINTED = 15.0  # "τ_s ≈ 10", read generously
+SLOPE_ERROR = 0.1  # relative: the rate still changes by that much along the path
+LR = 0.2
+SGD_ERROR = 0.25  # relative: γD/N_b = 0.2 shifts q⊥ and with it the rate
+SAMPLES = 2**9
+
+
+def _start(model: SingleLocation, dim: int, seed: int) -> OrderParameters:
+    return random_start(model, dim, 1.0, seed)
+
+
+def mean_is_learnt_at_once(prior: Prior) -> Finding:
+    """When x = 0.1 is reached and √D |P⊥ m| at τ = 5, for each D; and |P⊥ m| there for a lopsided prior."""
+    model = FIG1.replace(prior=prior)
+    runs = [
+        finished(Flow(model=model, tau_end=5.0, points=51, start=_start(model, D, 0), samples=SAMPLES)) for D in DIMS
+    ]
+    mean = float(np.linalg.norm(prior.moments()[0]))
+    times = [_first(run["m"].mean(axis=1) @ _unit(model), X_SEEN * mean, run["tau"]) for run in runs]
+    across = [np.sqrt(D) * _orthogonal(model, run["m"][-1]) for D, run in zip(DIMS, runs)]
+    off = _across(model.replace(prior=LOPSIDED))
+    text = (
+        f"D = 1e4, 1e6, 1e9: x = {X_SEEN:g} at τ = {', '.join(f'{t:.2f}' for t in times)}, "
+        f"√D|P⊥m| ≤ {max(across):.1f} at τ = 5; "
+        f"for θ ∈ {{(2,1), (1,−1)}} |P⊥m| is {off:.3f} whatever D"
+    )
+    if not np.ptp(times) <= X_SEEN * times[0] or max(across) > ACROSS:
+        return Finding(Verdict.FAILS, text)
+    return Finding(Verdict.HOLDS if off * np.sqrt(DIMS[-1]) <= ACROSS else Verdict.CONDITION, text)
+
+
+def _unit(model: SingleLocation) -> np.ndarray:
+    mean, _ = model.prior.moments()
+    return mean / np.linalg.norm(mean)
+
+
+def _first(values: np.ndarray, level: float, tau: np.ndarray) -> float:
+    """The first time a value exceeds a level, between records; NaN if never."""
+    above = np.nonzero(values > level)[0]
+    if not len(above):
+        return float("nan")
+    i = max(int(above[0]), 1)
+    return float(np.interp(level, values[i - 1 : i + 1], tau[i - 1 : i + 1]))
+
+
+def _across(model: SingleLocation) -> float:
+    """|P⊥ m| of heads that start equal, with no noise at all: m = 0, r = I."""
+    start = OrderParameters(m=np.zeros((2, 2)), r=np.eye(2))
+    run = finished(Flow(model=model, tau_end=5.0, points=2, start=start, samples=2**12))
+    return _orthogonal(model, run["m"][-1])
+
+
+def _orthogonal(model: SingleLocation, m: np.ndarray) -> float:
+    """The largest |P⊥ m_h|."""
+    return float(np.linalg.norm(m - np.outer(m @ _unit(model), _unit(model)), axis=1).max())
+
+
+@cache
+def _separations(nu: tuple[float, float], dim: int, tau_end: float) -> tuple[Result, ...]:
+    model = FIG1.replace(prior=FlippingSpike(nu=nu))
+    return tuple(
+        finished(Flow(model=model, tau_end=tau_end, points=101, start=_start(model, dim, seed), samples=SAMPLES))
+        for seed in range(SEEDS)
+    )
+
+
+def _split(run: Result, level: float) -> float:
+    return _first(np.linalg.norm(run["m"][:, 0] - run["m"][:, 1], axis=1), level, run["tau"])
+
+
+def separation_takes_log_D(shrinks: bool) -> Finding:
+    """dτ_s/d log D against 1/(2 rate) on the unspecialised path; the start shrinks like D^(−1/2), or not at all."""
+    runs = [_separations((2.0, 2.0), D if shrinks else DIMS[0], 250.0) for D in DIMS]
+    times = np.array([np.mean([_split(run, HALF) for run in of_dim]) for of_dim in runs])
+    slopes = np.diff(times) / np.diff(np.log(DIMS))
+    told = [_growth().slope(tau) for tau in (times[:-1] + times[1:]) / 2]
+    ends = min(float(np.abs(run["m"][-1, :, 1]).min()) for of_dim in runs for run in of_dim)
+    text = (
+        f"half separated at τ = {', '.join(f'{t:.0f}' for t in times)} for D = 1e4, 1e6, 1e9: dτ_s/d log D = "
+        f"{slopes[0]:.2f}, {slopes[1]:.2f}; 1/(2 rate) = {told[0]:.2f}, {told[1]:.2f}; |P⊥m_h| ≥ {ends:.2f} at the end"
+    )
+    return within(float(np.abs(slopes / told - 1).max()) if ends > LEARNT else np.inf, SLOPE_ERROR, text)
+
+
+@cache
+def _growth():
+    """The escape rate along the path of heads that start equal."""
+    start = OrderParameters(m=np.zeros((2, 2)), r=np.eye(2))
+    run = finished(Flow(model=FIG1, tau_end=160.0, points=17, start=start, samples=2**11))
+    path = [OrderParameters(m=m, r=r) for m, r in zip(run["m"], run["r"])]
+    return growth(FIG1, run["tau"], path, np.array([[0.0, 1.0], [0.0, -1.0]]), points=2**10)
+
+
+@cache
+def _sgd(dim: int) -> Result:
+    return finished(SGD(model=FIG1, dim=dim, batch=dim, lr=LR, tau_end=80.0, points=201))
+
+
+def sgd_separates_at_the_same_time(own: bool) -> Finding:
+    """τ_s of SGD with N_b = D against that of the flow from its own start, or from one of D = 1e6."""
+    ratios, shown = [], []
+    for dim in (100, 400):
+        sgd = _sgd(dim)
+        start = state(sgd, 0) if own else _start(FIG1, 10**6, 0)
+        flow = finished(Flow(model=FIG1, tau_end=150.0, points=101, start=start, samples=SAMPLES))
+        seen, told = _split(sgd, HALF), _split(flow, HALF)
+        ratios.append(seen / told)
+        shown.append(f"{seen:.0f} and {told:.0f} (D = {dim})")
+    text = f"SGD with N_b = D, γ = {LR:g}, and the flow are half separated at τ = {', '.join(shown)}"
+    return within(max(abs(x - 1) for x in ratios), SGD_ERROR, text)
+
+
+def separated_by_ten(nu: tuple[float, float]) -> Finding:
+    """When |m_1 − m_2| exceeds 0.1, and half of its end, over the seeds at D = 1e4."""
+    runs = _separations(nu, DIMS[0], 250.0 if nu[1] < 4 else 40.0)
+    visible, half = ([_split(run, level) for run in runs] for level in (VISIBLE, HALF))
+    text = f"D = 1e4: |m_1 − m_2| > {VISIBLE:g} from τ = {_range(visible)}, half of its end at {_range(half)}"
+    return within(max(visible), PRINTED, text)
+
+
+def _range(times: list[float]) -> str:
+    return f"{min(times):.0f} to {max(times):.0f}"
+
+
+CLAIMS = (
+    Claim(
+        id="specialization/prop3.3",
+        source=PAPER,
+        place="Proposition III.3",
+        statement="At some τ_u = Θ(1), m_h = x Eθ + O(D^{−1/2}) with x = Θ(1), for every head",
+        tolerance=f"the same time within {X_SEEN:.0%} for all D; √D|P⊥m| below {ACROSS:g}, of order one at the start",
+        judge=mean_is_learnt_at_once,
+        subject=FIG1.prior,
+        control=LOPSIDED,
+        control_is="the lopsided prior in place of the flipping spike",
+        expected=Verdict.CONDITION,
+    ),
+    Claim(
+        id="specialization/prop3.4",
+        source=PAPER,
+        place="Proposition III.4",
+        statement="Heads separate at τ_s = Θ(log D) (we find: with dτ_s/d log D = 1/(2 rate) on the way)",
+        tolerance=f"{SLOPE_ERROR:.0%} of the slope: the rate changes by as much between two D",
+        judge=separation_takes_log_D,
+        subject=True,
+        control=False,
+        control_is="a start that does not shrink with D",
+    ),
+    Claim(
+        id="specialization/prop3.4-sgd",
+        source=PAPER,
+        place="Proposition III.4, Figure 1",
+        statement="SGD with N_b = D separates when the flow from its start does",
+        tolerance=f"{SGD_ERROR:.0%}: γD/N_b = {LR:g} shifts the rate",
+        judge=sgd_separates_at_the_same_time,
+        subject=True,
+        control=False,
+        control_is="a flow that starts as at D = 1e6",
+    ),
+    Claim(
+        id="specialization/fig1-time",
+        source=PAPER,
+        place="Section III, Figure 1",
+        statement="At D = 1e4 the heads of Figure 1 separate after τ_s ≈ 10",
+        tolerance=f"visible by τ = {PRINTED:g} in every run",
+        judge=separated_by_ten,
+        subject=(2.0, 2.0),
+        control=(2.0, 16.0),
+        control_is="ν_2 = 16 in place of 2",
+        expected=Verdict.FAILS,
+    ),
+)

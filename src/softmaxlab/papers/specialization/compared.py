@@ -1,0 +1,39 @@
+"""The three maps that the paper compares: their names, and one look in every picture."""
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from softmaxlab.papers.style import COLOURS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MapName = Literal["softmax", "softmax1", "bayes_softmax"]
+THREE: tuple[MapName, ...] = ("softmax", "softmax1", "bayes_softmax")
+CALLED = {"softmax": "softmax", "softmax1": "softmax-1", "bayes_softmax": "Bayes-softmax"}
+LOOK: dict[str, dict[str, Any]] = {
+    "softmax": {"color": COLOURS[0], "marker": "o", "ls": "-"},
+    "softmax1": {"color": COLOURS[1], "marker": "s", "ls": "--"},
+    "bayes_softmax": {"color": COLOURS[2], "marker": "D", "ls": "-."},
+}
+BAYES: dict[str, Any] = {"color": "k", "ls": ":", "lw": 1.8, "label": "Bayes risk"}
+
+
+def label(ax: "Axes", x: str, y: str, title: str = "") -> None:
+    ax.set_xlabel(x, fontsize=9)
+    ax.set_ylabel(y, fontsize=9)
+    ax.set_title(title, fontsize=9)
+    ax.tick_params(labelsize=8)
+
+
+def draw_losses(ax: "Axes", x: np.ndarray, loss: np.ndarray, moving: np.ndarray, map: str) -> None:
+    """Every run as a mark, hollow if it is still moving; a line through the medians."""
+    look = LOOK[map]
+    ax.plot(x, np.median(loss, axis=1), color=look["color"], ls=look["ls"], lw=1.3)
+    spread = np.repeat(x[:, None], loss.shape[1], axis=1)
+    for hollow in (False, True):
+        face = {"facecolor": "none" if hollow else look["color"], "edgecolor": look["color"]}
+        chosen = moving == hollow
+        ax.scatter(spread[chosen], loss[chosen], s=28, marker=look["marker"], **face, lw=1.1)
+    ax.plot([], [], **look, label=CALLED[map])

@@ -1,0 +1,64 @@
+"""Errata in what the specialization paper reports of its figures (docs/errata.md)."""
+
+import numpy as np
+
+from softmaxlab.papers.claim import Verdict
+from softmaxlab.papers.specialization import claims_heads, claims_losses, claims_phases
+from softmaxlab.papers.specialization.claims_runs import finished
+from softmaxlab.specialization import FlippingSpike, Flow, SingleLocation, random_start
+
+COS_ERROR = 0.004  # spread of cos(k_1, k_2) over samples with 2^14 base points is .001
+
+
+def cosine(nu1: float, nu2: float, samples: int = 2**12) -> float:
+    model = SingleLocation(prior=FlippingSpike(nu=(nu1, nu2)), length=4, heads=2)
+    q = finished(Flow(model=model, tau_end=1000.0, points=2, samples=samples))["q"][-1]
+    return float(q[0, 1] / np.sqrt(q[0, 0] * q[1, 1]))
+
+
+def test_16_similarity_not_specialization_grows_with_nu1():
+    """Heads become alike as ν1 grows and apart as ν2 does; in ν2 not all the way: cos rises from (4, 4) to (4, 8)."""
+    assert cosine(1.0, 2.0) < 0.2 < 0.9 < cosine(4.0, 2.0)
+    assert cosine(1.0, 4.0) < 0 < cosine(1.0, 1.0)
+    assert cosine(4.0, 8.0, 2**14) > cosine(4.0, 4.0, 2**14) + COS_ERROR
+
+
+def test_20_heads_of_figure_1_are_not_separated_at_tau_10():
+    model = claims_phases.FIG1
+    for seed in (0, 1):
+        start = random_start(model, 10_000, 1.0, seed)
+        run = finished(Flow(model=model, tau_end=100.0, record=(10.0, 100.0), start=start, samples=2**9))
+        split = np.linalg.norm(run["m"][:, 0] - run["m"][:, 1], axis=1)
+        assert split[1] < 0.1
+        assert split[-1] > 1.0
+
+
+def test_21_eight_heads_do_not_find_all_eight_combinations():
+    run = finished(Flow(model=claims_heads.FIG4, tau_end=3000.0, points=2, samples=2**12))
+    assert run.notes["converged"]
+    assert claims_heads._patterns(run["m"][-1]) < 8
+
+
+def test_22_bayes_softmax_heads_are_not_along_one_direction_each():
+    """They may come in opposite pairs, but most heads that have learnt mix the eigenvectors s_f."""
+    model = claims_heads.FIG4.replace(map="bayes_softmax")
+    m = finished(Flow(model=model, tau_end=3000.0, points=2, samples=2**10))["m"][-1]
+    assert np.median(np.abs(claims_heads.directions(m)).max(axis=1)) < claims_heads.OPPOSITE
+
+
+def test_23_five_heads_to_three_stay_so():
+    finding = claims_heads.misplaced_heads_return(2000.0)
+    assert finding.verdict is Verdict.CONDITION
+    assert "5 to 3 (loss" in finding.measured
+
+
+def test_24_softmax_and_softmax1_are_not_close_on_the_flipping_spike():
+    assert claims_losses.softmax_is_close_to_softmax1(4.0).verdict is Verdict.FAILS
+
+
+def test_25_softmax1_has_two_minima_with_a_head_for_each_feature():
+    assert claims_losses.runs_agree("softmax1").verdict is Verdict.FAILS
+
+
+def test_26_rule_of_rescaling_decides_what_can_be_pruned():
+    assert claims_losses.rescaling_does_not_matter("bayes_softmax").verdict is Verdict.CONDITION
