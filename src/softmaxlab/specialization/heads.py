@@ -120,6 +120,8 @@ def _by_autograd(map: str, chi: np.ndarray, b: np.ndarray, v: float) -> Heads:
     w = sigma.mean(dim=0)
 
     def pullback(U: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        if not w.requires_grad:  # weights that depend on nothing, such as uniform ones
+            return np.zeros_like(chi), np.zeros((len(chi), samples)), np.zeros(samples)
         found = torch.autograd.grad(
             w,
             (scores, bias, gain),

@@ -1,0 +1,52 @@
+"""The polarization paper's figures and claims, and ours about it. A new one is one file and one line here."""
+
+from softmaxlab.papers.polarization import (
+    asymptotics,
+    claims_losses,
+    claims_maps,
+    claims_model,
+    claims_onehot,
+    claims_order,
+    claims_sink,
+    claims_square,
+    confound,
+    fig02,
+    fig03,
+    fig10,
+    fig11,
+    fig12,
+    fig13,
+    optimizers,
+    orbit,
+    phase,
+    sink,
+    softmax1,
+    unaligned,
+)
+
+FIGURES = (
+    fig02.Fig02,
+    fig03.Fig03,
+    fig10.Fig10,
+    fig11.Fig11,
+    fig12.Fig12,
+    fig13.Fig13a,
+    fig13.Fig13b,
+    orbit.Orbit,
+    asymptotics.Asymptotics,
+    sink.Sink,
+    confound.Confound,
+    softmax1.Softmax1,
+    phase.Phase,
+    optimizers.Optimizers,
+    unaligned.Unaligned,
+)
+CLAIMS = (
+    *claims_order.CLAIMS,
+    *claims_onehot.CLAIMS,
+    *claims_square.CLAIMS,
+    *claims_model.CLAIMS,
+    *claims_maps.CLAIMS,
+    *claims_losses.CLAIMS,
+    *claims_sink.CLAIMS,
+)
