@@ -120,6 +120,6 @@ def test_chunks_hold_all_samples_in_order(monkeypatch):
     np.testing.assert_array_equal(np.concatenate([weight for _, weight in drawn.chunks]), drawn.weight)
 
 
-def test_default_points_are_2_to_13_samples_with_all_images():
-    expected = {sp.OneHotSpikes(F=4): 2**11, sp.Gaussian(F=3, nu=(1.0, 1.0)): 2**12, sp.FlippingSpike(): 2**12}
+def test_default_points_are_2_to_15_samples_with_all_images():
+    expected = {sp.OneHotSpikes(F=4): 2**13, sp.Gaussian(F=3, nu=(1.0, 1.0)): 2**14, sp.FlippingSpike(): 2**14}
     assert {prior: sampling.default_points(prior) for prior in expected} == expected

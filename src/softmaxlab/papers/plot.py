@@ -7,6 +7,7 @@ from softmaxlab.errors import SpecError
 from softmaxlab.papers.attention.maps import draw_patterns
 from softmaxlab.papers.figure import FigureSpec
 from softmaxlab.papers.polarization import curves
+from softmaxlab.papers.specialization import curves as order_curves
 
 if TYPE_CHECKING:
     import matplotlib.figure
@@ -17,6 +18,8 @@ DRAWN_BY = {
     "polarization.Flow": curves.draw_flow,
     "polarization.StrengthFlow": curves.draw_strength_flow,
     "polarization.Descent": curves.draw_descent,
+    "specialization.Flow": order_curves.draw_flow,
+    "specialization.SGD": order_curves.draw_sgd,
 }
 
 

@@ -12,6 +12,7 @@ printed bias is another: docs/errata.md).
 
 import numpy as np
 
+from softmaxlab.core.threads import one_blas_thread
 from softmaxlab.errors import SpecError
 from softmaxlab.specialization.heads import forward
 from softmaxlab.specialization.model import SingleLocation
@@ -44,6 +45,7 @@ def posterior(prior: Prior, chi: np.ndarray, L_p: np.ndarray | None = None) -> n
     return forward("softmax", log_weight(prior, chi, L_p)[None], np.zeros(1), 1.0).w
 
 
+@one_blas_thread()
 def risk(model: SingleLocation, samples: int, seed: int) -> tuple[float, float]:
     """E Σ_l (P(ε = l | X) − δ_{l,ε})² and its standard error."""
     losses = []

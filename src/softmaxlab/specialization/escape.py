@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from softmaxlab.core.progress import Progress
+from softmaxlab.core.threads import one_blas_thread
 from softmaxlab.errors import SpecError
 from softmaxlab.specialization.coefficients import hessian_coefficients, require_closed_form
 from softmaxlab.specialization.heads import forward, learns_gain
@@ -73,6 +74,7 @@ def escape_rates(model: SingleLocation, b: float = 0.0, v: float = 1.0) -> Escap
     return Escape(rates[::-1], (basis @ vectors).T[::-1])
 
 
+@one_blas_thread()
 def curvature(
     model: SingleLocation, order: OrderParameters, direction: np.ndarray, points: int = SAMPLES, seed: int = 0
 ) -> tuple[float, float]:
@@ -85,6 +87,7 @@ def curvature(
     return standard_error([curvature_over(model.map, order, u, drawn) for drawn in sets])
 
 
+@one_blas_thread()
 def growth(
     model: SingleLocation,
     tau: np.ndarray,

@@ -23,6 +23,7 @@ from softmaxlab.core.progress import Progress
 from softmaxlab.core.result import Result
 from softmaxlab.core.simulate import simulate
 from softmaxlab.core.spec import Spec
+from softmaxlab.core.threads import one_blas_thread
 from softmaxlab.specialization.flow_record import recorded
 from softmaxlab.specialization.integrate import Run, Solver, integrate
 from softmaxlab.specialization.model import SingleLocation
@@ -101,6 +102,7 @@ class Flow(Spec):
         stiff = self.tau_end > RK45_UNTIL or self.model.map == "softmax1"
         return self.solver or ("LSODA" if stiff else "RK45")
 
+    @one_blas_thread()
     def _run(self, device: str) -> Result:
         velocity = Velocity(self)
         run = Run(self.chosen_solver(), self.rtol, self.atol, self.step)

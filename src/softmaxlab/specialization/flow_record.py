@@ -12,15 +12,14 @@ import numpy as np
 from softmaxlab.core.result import Result, Status
 from softmaxlab.specialization.integrate import Run
 from softmaxlab.specialization.population import SETS, loss_over, standard_error
-from softmaxlab.specialization.sampling import Samples, images, symmetric
+from softmaxlab.specialization.sampling import images, symmetric
 from softmaxlab.specialization.velocity import Velocity
 
 if TYPE_CHECKING:
     from softmaxlab.specialization.flow import Flow
 
 SETTLED = 1e-3
-# samples of each of the sets that give the loss and its standard error; never more than the flow itself uses
-EACH_TIME, LAST_TIME = 2**9, 2**13
+UNSEEN = 2**11  # samples in each of the sets that give the loss and its standard error; never more than the flow uses
 AXES = {
     "tau": ("tau",),
     "m": ("tau", "head", "feature"),
@@ -59,15 +58,10 @@ def recorded(spec: "Flow", velocity: Velocity, rows: np.ndarray, run: Run) -> Re
 
 
 def _losses(spec: "Flow", velocity: Velocity, K: np.ndarray, b: np.ndarray, v: np.ndarray, k: int) -> list[float]:
-    """The loss at all times over the k-th set of samples, which the flow has not seen; at the last time over more."""
-
-    def unseen(count: int) -> Samples:
-        points = max(1, min(count, velocity.samples.X.shape[-1]) // images(spec.model.prior))
-        return symmetric(spec.model, points, (spec.seed, "out of sample", k), velocity.order.p)
-
-    few, many = unseen(EACH_TIME), unseen(LAST_TIME)
-    sets = [few] * (len(K) - 1) + [many]
-    return [loss_over(spec.model.map, *at) for at in zip(K, b, v, sets)]
+    """The loss at all times over the k-th set of samples, which the flow has not seen."""
+    points = max(1, min(UNSEEN, velocity.samples.X.shape[-1]) // images(spec.model.prior))
+    unseen = symmetric(spec.model, points, (spec.seed, "out of sample", k), velocity.order.p)
+    return [loss_over(spec.model.map, *at, unseen) for at in zip(K, b, v)]
 
 
 def _notes(spec: "Flow", velocity: Velocity, run: Run) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from softmaxlab.core.threads import one_blas_thread
 from softmaxlab.specialization.heads import Heads, forward
 from softmaxlab.specialization.model import SingleLocation
 from softmaxlab.specialization.order import OrderParameters
@@ -44,12 +45,14 @@ class Slope:
     noise: np.ndarray | None = None
 
 
+@one_blas_thread()
 def loss(model: SingleLocation, order: OrderParameters, samples: int, seed: int) -> tuple[float, float]:
     """Ẽ and its standard error, over independent sets of quasi-random samples."""
     sets = (symmetric(model, samples, (seed, "loss", k), order.p) for k in range(SETS))
     return standard_error([loss_over(model.map, order.K, order.b, order.v, drawn) for drawn in sets])
 
 
+@one_blas_thread()
 def gradient(model: SingleLocation, order: OrderParameters, samples: int, seed: int) -> Gradient:
     """∇Ẽ, over the same samples as `loss`."""
     sets = (symmetric(model, samples, (seed, "loss", k), order.p) for k in range(SETS))

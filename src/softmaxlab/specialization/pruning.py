@@ -16,6 +16,7 @@ from pydantic import Field, model_validator
 from softmaxlab.attention import MAPS
 from softmaxlab.core.result import Result
 from softmaxlab.core.spec import Spec
+from softmaxlab.core.threads import one_blas_thread
 from softmaxlab.specialization.heads import forward
 from softmaxlab.specialization.model import SingleLocation
 from softmaxlab.specialization.order import OrderParameters
@@ -40,6 +41,7 @@ class Pruning(Spec):
         self.order.of(self.model)
         return self
 
+    @one_blas_thread()
     def _run(self, device: str) -> Result:
         choosing, *judging = (self._weighed(k) for k in range(SETS + 1))
         kept, removed = list(range(self.model.heads)), []

@@ -15,6 +15,7 @@ from pydantic import Field, field_validator, model_validator
 from softmaxlab.core.progress import Progress
 from softmaxlab.core.result import Outcome, Result, Status
 from softmaxlab.core.spec import Spec
+from softmaxlab.core.threads import one_blas_thread
 from softmaxlab.errors import unknown
 from softmaxlab.specialization.heads import CLOSED_FORM
 from softmaxlab.specialization.model import SingleLocation
@@ -94,6 +95,7 @@ class SGD(Spec):
         """The steps that the result of a run without accident holds."""
         return np.unique(np.linspace(0, self.steps, self.points).round().astype(int)).tolist()
 
+    @one_blas_thread()
     def _run(self, device: str) -> Result:
         engine = self._engine(device)
         history = History(self.lr)

@@ -43,7 +43,7 @@ class Bistable(FigureSpec):
         "quick": {"starts": 3, "sample_sets": 2, "samples": 2**9},
         "paper": {"starts": 12, "sample_sets": 8, "samples": 2**12, "tau_end": 1e5},
     }
-    cost: ClassVar[dict[str, str]] = {"quick": "4 s", "paper": "about 10 min"}
+    cost: ClassVar[dict[str, str]] = {"quick": "6 s", "paper": "about 15 min"}
 
     starts: Annotated[int, Field(ge=1, le=1000)] = 12
     sample_sets: Annotated[int, Field(ge=1, le=1000)] = 4

@@ -33,7 +33,7 @@ class Fig06(FigureSpec):
         "quick": {"tau_end": 400.0, "samples": 2**10},
         "paper": {"tau_end": 3000.0},
     }
-    cost: ClassVar[dict[str, str]] = {"quick": "2 s", "paper": "about 10 s"}
+    cost: ClassVar[dict[str, str]] = {"quick": "2 s", "paper": "4 s"}
 
     F: Annotated[int, Field(ge=1, le=64)] = 3
     nu: Annotated[float, Field(gt=0)] = 9.0
