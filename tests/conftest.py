@@ -13,9 +13,16 @@ torch.set_num_threads(1)
 settings.register_profile("softmaxlab", derandomize=True, deadline=None, max_examples=60)
 settings.load_profile("softmaxlab")
 
+PLUGINS = os.environ.get("SOFTMAXLAB_PLUGINS", "")
+
+
+def pytest_collection_finish() -> None:
+    """What test modules register at import is theirs: processes that tests start must not look for it."""
+    os.environ["SOFTMAXLAB_PLUGINS"] = PLUGINS
+
 
 @pytest.fixture(autouse=True)
 def _own_folder(tmp_path, monkeypatch):
     """Tests run in a folder of their own, so what they write does not land in the repository."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SOFTMAXLAB_PLUGINS", os.environ.get("SOFTMAXLAB_PLUGINS", ""))
+    monkeypatch.setenv("SOFTMAXLAB_PLUGINS", PLUGINS)

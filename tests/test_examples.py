@@ -29,8 +29,8 @@ def printed(tmp_path_factory) -> dict[str, str]:
     return texts
 
 
-def test_there_are_three_examples_with_a_gallery_header():
-    assert len(EXAMPLES) == 3
+def test_every_example_has_a_gallery_header():
+    assert len(EXAMPLES) >= 6
     for script in EXAMPLES:
         assert re.match(r'"""\n.+\n=+\n\n', script.read_text()), script.name
 
@@ -63,3 +63,28 @@ def test_descent_differs_from_flow_in_proportion_to_lr_and_adam_picks_another_to
     flow, adam = re.search(r"flow picks token (\d), Adam token (\d)", text).groups()
     assert flow == "0"
     assert adam != "0"
+
+
+def test_heads_of_the_corrected_parameters_reach_the_bayes_risk_and_more_heads_follow_a_ring_better(printed):
+    text = printed["plot_specialization_own_prior"]
+    risk, best = (float(x) for x in re.search(r"Bayes risk ([\d.]+).*IV\.2: ([\d.]+)", text).groups())
+    assert best == pytest.approx(risk, abs=0.003)  # several standard errors, which the example prints
+    ring = [float(x) for x in re.findall(r"H = \d: ([\d.]+)", text)]
+    assert ring == sorted(ring, reverse=True)
+
+
+def test_bayes_softmax_is_best_on_every_prior_and_never_below_the_risk(printed):
+    rows = re.findall(
+        r"softmax ([\d.]+)  softmax1 ([\d.]+)  bayes_softmax ([\d.]+)  Bayes risk ([\d.]+)",
+        "".join(printed["plot_specialization_which_map"]),
+    )
+    assert len(rows) == 3
+    for softmax, softmax1, bayes, risk in (map(float, row) for row in rows):
+        assert risk - 0.005 < bayes < min(softmax, softmax1)
+
+
+def test_as_many_heads_as_spikes_are_enough(printed):
+    rows = re.findall(r"H = (\d): loss ([\d.]+) \(Bayes risk ([\d.]+)\)", printed["plot_specialization_how_many_heads"])
+    above = {int(heads): float(loss) - float(risk) for heads, loss, risk in rows}
+    assert above[3] > 0.05
+    assert above[4] < 0.005
