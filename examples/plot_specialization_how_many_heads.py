@@ -25,8 +25,7 @@ for H, flow in zip(heads, flows):
 # %%
 # Eight heads do no better than four. Which of them matter? Remove them one by one, always the cheapest. How the others
 # are rescaled is a choice, and it decides the outcome.
-last = flows[-1]
-order = lab.OrderParameters(m=last["m"][-1], r=last["r"][-1], b=last["b"][-1], v=float(last["v"][-1]))
+order = lab.OrderParameters.at(flows[-1])
 rules = ("renormalise", "total", "count")
 pruned = {rule: sl.simulate(lab.Pruning(model.replace(heads=8), order, rule, 2**10)) for rule in rules}
 

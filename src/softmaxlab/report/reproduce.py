@@ -1,9 +1,16 @@
 """Run every figure and claim, then write the report."""
 
+import multiprocessing
+import os
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from softmaxlab.core.progress import Progress
 from softmaxlab.core.result import Result
@@ -11,7 +18,8 @@ from softmaxlab.core.simulate import simulate
 from softmaxlab.core.store import Store
 from softmaxlab.errors import unknown
 from softmaxlab.papers.catalogue import CLAIMS, FIGURES
-from softmaxlab.papers.claim import Check, check
+from softmaxlab.papers.claim import Check, Finding, check
+from softmaxlab.papers.figure import FigureSpec
 from softmaxlab.papers.style import save
 from softmaxlab.report import pages
 
@@ -44,22 +52,59 @@ class Reproduction:
         return f"{len(self.figures)} figures, {len(self.checks)} claims ({told}; {expected} as expected)"
 
 
-def reproduce(preset: str, out: str, report: str) -> Reproduction:
-    """Compute every figure at `preset` into the store `out`, check every claim, write `report`/index.html."""
+def reproduce(preset: str, out: str, report: str, jobs: int | None = None) -> Reproduction:
+    """Compute every figure at `preset` into the store `out`, check every claim, write `report`/index.html.
+
+    The work is shared by `jobs` processes, as many as processors if not given.
+    """
     if preset not in PRESETS:
         raise unknown("preset", preset, PRESETS)
     began = time.monotonic()
     store, folder = Store(out), Path(report)
-    figures: dict[str, Result] = {}
-    checks: list[Check] = []
-    with Progress(len(FIGURES) + len(CLAIMS), "reproducing") as progress:
-        for id, figure in FIGURES.items():
-            figures[id] = simulate(figure.preset(preset), store=store)
-            save(figure.draw(figures[id]), folder / id, "svg")
-            progress.advance()
-        for claim in CLAIMS.values():
-            checks.append(check(claim))
-            progress.advance()
-    done = Reproduction(preset, figures, checks, time.monotonic() - began, folder / "index.html")
-    pages.write(done, folder)
-    return done
+    tasks = [partial(_compute, figure.preset(preset), out, folder / id) for id, figure in FIGURES.items()]
+    tasks += [partial(_judge, id) for id in CLAIMS]
+    done = _shared(tasks, jobs or os.cpu_count() or 1)
+    figures = {id: store.load(figure.preset(preset).key) for id, figure in FIGURES.items()}
+    checks = [Check(claim, *findings) for claim, findings in zip(CLAIMS.values(), done[len(FIGURES) :])]
+    outcome = Reproduction(preset, figures, checks, time.monotonic() - began, folder / "index.html")
+    pages.write(outcome, folder)
+    return outcome
+
+
+def _compute(spec: FigureSpec, out: str, path: Path) -> None:
+    """A figure's result, into the store, and its picture."""
+    save(spec.draw(simulate(spec, store=out)), path, "svg")
+
+
+def _judge(id: str) -> tuple[Finding, Finding]:
+    """A claim's findings on its subject and on its control."""
+    done = check(CLAIMS[id])
+    return done.finding, done.control
+
+
+def _shared(tasks: Sequence[Callable[[], Any]], jobs: int) -> list[Any]:
+    """The results of all tasks, in order, computed in processes of one thread each."""
+    with Progress(len(tasks), "reproducing") as progress, _one_thread_each():
+        # spawned, since a fork of a process with threads may hang
+        pool = ProcessPoolExecutor(min(jobs, len(tasks)), mp_context=multiprocessing.get_context("spawn"))
+        try:
+            futures = [pool.submit(task) for task in tasks]
+            for _ in as_completed(futures):
+                progress.advance()
+            return [future.result() for future in futures]
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """Processes started inside have numerical libraries of one thread, so that they do not disturb each other."""
+    before = os.environ.get("OMP_NUM_THREADS")
+    os.environ["OMP_NUM_THREADS"] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["OMP_NUM_THREADS"]
+        else:
+            os.environ["OMP_NUM_THREADS"] = before

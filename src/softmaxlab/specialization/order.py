@@ -14,6 +14,7 @@ from pydantic import Field, model_validator
 
 from softmaxlab.core.arrays import Array
 from softmaxlab.core.random import generator
+from softmaxlab.core.result import Result
 from softmaxlab.core.spec import Record
 from softmaxlab.errors import SpecError
 from softmaxlab.specialization.model import SingleLocation
@@ -54,6 +55,25 @@ class OrderParameters(Record):
         q_perp = found.r - found.m_hat @ found.m_hat.T
         values, vectors = _positive("q − m p⁻¹ mᵀ", q_perp, scale=np.abs(found.r).max())
         return found.replace(r=vectors * np.sqrt(np.maximum(values, 0.0)) @ vectors.T)
+
+    @classmethod
+    def at(cls, result: Result, row: int = -1) -> Self:
+        """The order parameters at one recorded time, the last if not told, of a result of Flow or SGD."""
+        if not isinstance(result, Result) or result.axes.get("m") != ("tau", "head", "feature"):
+            kind = type(result).__name__
+            if isinstance(result, Result):
+                kind = f"a result of {result.spec.kind}" if result.spec else "a result without a spec"
+            raise SpecError(f"order parameters need a result of Flow or SGD with m [tau, head, feature], got {kind}")
+        times = len(result["m"])
+        if not isinstance(row, (int, np.integer)) or not -times <= row < times:
+            raise SpecError(f"row must be one of {times} recorded times, from {-times} to {times - 1}, got {row!r}")
+        found = {name: result[name][row] for name in ("m", "r", "q", "b", "v") if name in result}
+        found |= {"p": result.arrays.get("p"), "v": float(found.get("v", 1.0))}
+        if "r" in found:
+            return cls(**{name: value for name, value in found.items() if name != "q"})
+        if "q" not in found:
+            raise SpecError("order parameters need r or q beside m, and the result has neither")
+        return cls.from_q(**found)
 
     def of(self, model: SingleLocation) -> Self:
         """Itself, if it fits the model."""

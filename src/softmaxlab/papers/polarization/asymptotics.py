@@ -11,9 +11,10 @@ from pydantic import Field
 
 from softmaxlab.core.result import Result
 from softmaxlab.core.simulate import simulate
+from softmaxlab.papers import lines
 from softmaxlab.papers.figure import FigureSpec
+from softmaxlab.papers.gather import gather
 from softmaxlab.papers.polarization import curves, problems
-from softmaxlab.papers.polarization.gather import gather
 from softmaxlab.papers.style import COLOURS
 from softmaxlab.polarization import StrengthFlow, exact
 
@@ -65,19 +66,19 @@ class Asymptotics(FigureSpec):
         late = strength > EARLY
         names = [f"p = {p}" for p in result["p"]]
         for values in (result["first"], result["last"]):
-            curves.draw_lines(ratios, strength[late], values[:, late], names)
+            lines.draw_lines(ratios, strength[late], values[:, late], names)
         ratios.axhline(1.0, color="k", lw=0.8)
         ratios.set(ylim=(0.5, 2.0))
         slopes = [
             f"{name}: slope {slope:.3f}, −2/p = {-2 / p:.3f}"
             for name, slope, p in zip(names, result["slope"], result["p"])
         ]
-        curves.draw_lines(rates, strength[late], result["worst"][:, late], slopes)
+        lines.draw_lines(rates, strength[late], result["worst"][:, late], slopes)
         _draw_slopes(rates, result)
         rates.axhspan(0.0, float(result["error"]), color=COLOURS[-1], alpha=0.3)
         rates.set(yscale="log", ylim=(result["error"] / 30, 3.0))
-        curves.label(ratios, "strength Γ ≈ log t / b", "$s_i\\,\\log^2 t\\;/\\;(2b/p)$", "first and last non-winner")
-        curves.label(
+        lines.label(ratios, "strength Γ ≈ log t / b", "$s_i\\,\\log^2 t\\;/\\;(2b/p)$", "first and last non-winner")
+        lines.label(
             rates, "strength Γ ≈ log t / b", "largest |ratio − 1|", "distance from the limit (grey: solver's error)"
         )
         for ax in (ratios, rates):

@@ -10,9 +10,10 @@ import numpy as np
 from pydantic import Field
 
 from softmaxlab.core.result import Result
+from softmaxlab.papers import lines
 from softmaxlab.papers.figure import FigureSpec
-from softmaxlab.papers.polarization import curves, problems
-from softmaxlab.papers.polarization.gather import status_of
+from softmaxlab.papers.gather import status_of
+from softmaxlab.papers.polarization import problems
 from softmaxlab.papers.polarization.regression import Kappas
 from softmaxlab.papers.style import COLOURS
 from softmaxlab.polarization import Descent, descend_many
@@ -91,7 +92,7 @@ class Confound(FigureSpec):
             left.annotate(f"{size:.0f}", (kappa, largest), (-6, 4), textcoords="offset points", ha="right", size=8)
         left.set(xlim=(kappas[0] - 0.4, kappas[-1] + 0.2), ylim=(-0.03, 1.03))
         left.legend(fontsize=8, frameon=False, loc="center right")
-        curves.label(left, "condition number κ", "largest weight at the end", "against κ (numbers: ‖X⁻¹β*‖²)")
+        lines.label(left, "condition number κ", "largest weight at the end", "against κ (numbers: ‖X⁻¹β*‖²)")
         _draw_sizes(right, kappas, result["size"], result["largest"])
         right.plot(own, result["as_in_figure"], "k*", ms=10, mfc="none", label="the points of the left panel", zorder=3)
         right.legend(fontsize=8, frameon=False)
@@ -111,10 +112,10 @@ def with_size(start: problems.Fields, size: float) -> problems.Fields:
 
 def _draw_sizes(ax: "matplotlib.axes.Axes", kappas: np.ndarray, size: np.ndarray, largest: np.ndarray) -> None:
     for i, kappa in enumerate(kappas):
-        colour, dash = COLOURS[i % len(COLOURS)], curves.DASHES[i % len(curves.DASHES)]
+        colour, dash = COLOURS[i % len(COLOURS)], lines.DASHES[i % len(lines.DASHES)]
         ax.plot(size, largest[:, i], color=colour, ls=dash, marker=MARKERS[i], ms=4, label=f"κ = {kappa:g}")
     ax.set_xscale("log")
     ticks = [10, 20, 50, 100, 200, 500]
     ax.set_xticks(ticks, [str(tick) for tick in ticks])
     ax.set_xlim(size[0] / 1.1, size[-1] * 1.1)
-    curves.label(ax, "size of the solution ‖X⁻¹β*‖²", "", "against the size of the solution")
+    lines.label(ax, "size of the solution ‖X⁻¹β*‖²", "", "against the size of the solution")

@@ -4,12 +4,12 @@ Every token has its own colour and dash by its rank, the winner (the largest at 
 than colours are thin and grey, and more than can be told apart a grey band.
 """
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from softmaxlab.core.result import Result
+from softmaxlab.papers.lines import DASHES, label
 from softmaxlab.papers.style import COLOURS
 from softmaxlab.polarization import Descent, Problem
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))  # one per coloured token
 NAMED, GREY = COLOURS[:-1], COLOURS[-1]
 LINES = 60  # more grey lines than this become a band
 WIDE = 20.0  # largest over smallest weight from which on a logarithmic axis shows more
@@ -44,23 +43,10 @@ def draw_tokens(ax: "Axes", x: np.ndarray, values: np.ndarray, order: np.ndarray
         ax.plot(x, values[:, token], color=NAMED[rank], ls=DASHES[rank], lw=width, label=f"token {token}")
 
 
-def draw_lines(ax: "Axes", x: np.ndarray, values: np.ndarray, labels: Sequence[str]) -> None:
-    """One line per row of `values` [line, x], all of the same rank."""
-    for i, (row, name) in enumerate(zip(values, labels)):
-        ax.plot(x, row, color=COLOURS[i % len(COLOURS)], ls=DASHES[i % len(DASHES)], lw=1.5, label=name)
-
-
 def legend(figure: "Figure", ax: "Axes") -> None:
     """The tokens of one panel, the winner first, beside all panels."""
     handles, labels = ax.get_legend_handles_labels()
     figure.legend(handles[::-1], labels[::-1], loc="outside right upper", fontsize=8, frameon=False)
-
-
-def label(ax: "Axes", x: str, y: str, title: str = "") -> None:
-    ax.set_xlabel(x, fontsize=9)
-    ax.set_ylabel(y, fontsize=9)
-    ax.set_title(title, fontsize=9)
-    ax.tick_params(labelsize=8)
 
 
 def log_time(ax: "Axes", t: np.ndarray, part: float = 0.0) -> None:

@@ -10,9 +10,10 @@ from pydantic import Field
 
 from softmaxlab.core.result import Result
 from softmaxlab.core.simulate import simulate
+from softmaxlab.papers import lines
 from softmaxlab.papers.figure import FigureSpec
+from softmaxlab.papers.gather import status_of
 from softmaxlab.papers.polarization import curves, problems
-from softmaxlab.papers.polarization.gather import status_of
 from softmaxlab.polarization import Descent, Flow, exact
 
 if TYPE_CHECKING:
@@ -71,9 +72,9 @@ class Fig02(FigureSpec):
         _draw_limits(ratios, result)
         weights.set_yscale("log")
         ratios.set_yscale("log")
-        curves.label(weights, "time t", "weights s", "weights: token 0 takes all")
-        curves.label(projections, "time t", "u = Vᵀβ*", "value projections: $u_0$ diverges, order preserved")
-        curves.label(ratios, "time t", "$s_j / s_0$", "ratio to the winner, its bound and its limit")
+        lines.label(weights, "time t", "weights s", "weights: token 0 takes all")
+        lines.label(projections, "time t", "u = Vᵀβ*", "value projections: $u_0$ diverges, order preserved")
+        lines.label(ratios, "time t", "$s_j / s_0$", "ratio to the winner, its bound and its limit")
         for ax in axes:
             curves.log_time(ax, t)
         curves.legend(figure, weights)

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from softmaxlab.core.result import Result
+from softmaxlab.papers import lines
 from softmaxlab.papers.polarization import curves
 from softmaxlab.papers.polarization.regression import SHOWN, ConditionFigure, Kappas
 
@@ -34,7 +35,7 @@ class Fig03(ConditionFigure):
         for ax, kappa, a, s in zip(axes, kappas, result["a"], result["scores"]):
             curves.draw_tokens(ax, t, a, order)
             curves.log_time(ax, t, SHOWN)
-            curves.label(ax, "t = lr · step", "scores a", f"κ = {kappa:g}: largest weight {curves.last(s).max():.3f}")
+            lines.label(ax, "t = lr · step", "scores a", f"κ = {kappa:g}: largest weight {curves.last(s).max():.3f}")
         curves.legend(figure, axes[-1])
         figure.suptitle("Regression: scores through descent", fontsize=11)
         return figure

@@ -10,9 +10,10 @@ from pydantic import Field
 
 from softmaxlab.core.result import Result
 from softmaxlab.core.simulate import simulate
+from softmaxlab.papers import lines
 from softmaxlab.papers.figure import FigureSpec
+from softmaxlab.papers.gather import status_of
 from softmaxlab.papers.polarization import curves, problems
-from softmaxlab.papers.polarization.gather import status_of
 from softmaxlab.papers.style import COLOURS
 from softmaxlab.polarization import Descent, Flow
 
@@ -85,11 +86,11 @@ class Fig10(FigureSpec):
         ends.legend(fontsize=8, frameon=False)
         for ax in (weights, loss):
             curves.log_time(ax, t)
-        curves.label(
+        lines.label(
             weights, "t = lr · step", "weights s", f"weights (descent): winner ends at {result['scores'][-1].max():.3f}"
         )
-        curves.label(loss, "t = lr · step", "KL(p* ‖ softmax(Vs))", "divergence (descent)")
-        curves.label(ends, "sharpness of p*", "largest weight at the end", "the target decides (flow)")
+        lines.label(loss, "t = lr · step", "KL(p* ‖ softmax(Vs))", "divergence (descent)")
+        lines.label(ends, "sharpness of p*", "largest weight at the end", "the target decides (flow)")
         curves.legend(figure, weights)
         figure.suptitle(Fig10.title, fontsize=11)
         return figure

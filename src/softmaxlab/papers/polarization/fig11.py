@@ -9,9 +9,10 @@ import numpy as np
 from pydantic import Field
 
 from softmaxlab.core.result import Result
+from softmaxlab.papers import lines
 from softmaxlab.papers.figure import FigureSpec
+from softmaxlab.papers.gather import gather
 from softmaxlab.papers.polarization import curves, problems
-from softmaxlab.papers.polarization.gather import gather
 from softmaxlab.polarization import Descent, descend_many
 
 if TYPE_CHECKING:
@@ -53,11 +54,11 @@ class Fig11(FigureSpec):
         figure = Figure(figsize=(12, 3.9), layout="constrained")
         loss, weights, norms = figure.subplots(1, 3)
         names = [f"D = {dim}" for dim in dims]
-        curves.draw_lines(loss, t, result["loss"], names)
-        curves.draw_lines(weights, t, result["weights"][:, :, 0], names)
-        curves.draw_lines(weights, t, result["weights"][:, :, 1], names)
-        curves.draw_lines(norms, t, result["winner_norm"], names)
-        curves.draw_lines(norms, t, result["other_norm"], names)
+        lines.draw_lines(loss, t, result["loss"], names)
+        lines.draw_lines(weights, t, result["weights"][:, :, 0], names)
+        lines.draw_lines(weights, t, result["weights"][:, :, 1], names)
+        lines.draw_lines(norms, t, result["winner_norm"], names)
+        lines.draw_lines(norms, t, result["other_norm"], names)
         late = t > 1
         norms.plot(t[late], np.log(t[late]), color="k", lw=1, label="log t / ‖β*‖")
         norms.legend(handles=norms.get_lines()[-1:], fontsize=8, frameon=False)
@@ -65,9 +66,9 @@ class Fig11(FigureSpec):
             ax.set_yscale("log")
         for ax in (loss, weights, norms):
             curves.log_time(ax, t)
-        curves.label(loss, "t = lr · step", "logistic loss", "loss")
-        curves.label(weights, "t = lr · step", "weights σ(Ua)", "the largest weight and the second")
-        curves.label(norms, "t = lr · step", r"$\|U^{(m)}\|$", "norm of the winner's column, and of the largest other")
+        lines.label(loss, "t = lr · step", "logistic loss", "loss")
+        lines.label(weights, "t = lr · step", "weights σ(Ua)", "the largest weight and the second")
+        lines.label(norms, "t = lr · step", r"$\|U^{(m)}\|$", "norm of the winner's column, and of the largest other")
         loss.legend(fontsize=8, frameon=False)
         figure.suptitle(f"{Fig11.title} (descent)", fontsize=11)
         return figure

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from softmaxlab.core.result import Result
+from softmaxlab.papers import lines
 from softmaxlab.papers.polarization import curves
 from softmaxlab.papers.polarization.regression import SHOWN, ConditionFigure, Kappas
 
@@ -33,11 +34,11 @@ class Fig12(ConditionFigure):
         rows = -(-(1 + len(kappas)) // COLUMNS)
         figure = Figure(figsize=(4 * COLUMNS, 3 * rows + 0.4), layout="constrained")
         first, *panels = figure.subplots(rows, COLUMNS, squeeze=False).ravel()
-        curves.draw_lines(first, t, result["loss"], [f"κ = {kappa:g}" for kappa in kappas])
+        lines.draw_lines(first, t, result["loss"], [f"κ = {kappa:g}" for kappa in kappas])
         first.set_yscale("log")
         first.legend(fontsize=8, frameon=False)
         curves.log_time(first, t, SHOWN)
-        curves.label(first, "t = lr · step", "loss ‖β* − XVs‖²", "loss: slower with κ until a winner emerges")
+        lines.label(first, "t = lr · step", "loss ‖β* − XVs‖²", "loss: slower with κ until a winner emerges")
         order = curves.ranked(curves.last(result["scores"][-1]))
         lowest = result["scores"][result["scores"] > 0].min()
         for ax, kappa, s, size in zip(panels, kappas, result["scores"], result["solution_size"]):
@@ -45,7 +46,7 @@ class Fig12(ConditionFigure):
             curves.log_time(ax, t, SHOWN)
             ax.set(yscale="log", ylim=(lowest / 1.5, 1.5))
             title = f"κ = {kappa:g}: largest weight {curves.last(s).max():.3f}, ‖X⁻¹β*‖² = {size:.0f}"
-            curves.label(ax, "t = lr · step", "weights s", title)
+            lines.label(ax, "t = lr · step", "weights s", title)
         curves.legend(figure, panels[0])
         for ax in panels[len(kappas) :]:
             ax.set_visible(False)

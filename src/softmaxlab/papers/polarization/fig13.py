@@ -13,9 +13,10 @@ from softmaxlab.attention import MAPS
 from softmaxlab.core.registry import Named
 from softmaxlab.core.result import Result
 from softmaxlab.measure import effective_keys
+from softmaxlab.papers import lines
 from softmaxlab.papers.figure import FigureSpec
+from softmaxlab.papers.gather import gather
 from softmaxlab.papers.polarization import curves, problems
-from softmaxlab.papers.polarization.gather import gather
 from softmaxlab.polarization import Descent, descend_many
 
 if TYPE_CHECKING:
@@ -106,15 +107,15 @@ def _draw(result: Result, title: str) -> "matplotlib.figure.Figure":
     rows = -(-(1 + len(maps)) // COLUMNS)
     figure = Figure(figsize=(3.3 * COLUMNS + 1, 2.8 * rows + 0.4), layout="constrained")
     first, *panels = figure.subplots(rows, COLUMNS, squeeze=False).ravel()
-    curves.draw_lines(first, t, result["loss"], maps)
+    lines.draw_lines(first, t, result["loss"], maps)
     first.set(yscale="log", ylim=(max(np.nanmin(result["loss"]), ROUNDING) / 2, None))
     first.legend(fontsize=7, frameon=False)
-    curves.label(first, "t = lr · step", "loss", "loss")
+    lines.label(first, "t = lr · step", "loss", "loss")
     order = curves.ranked(curves.last(result["u"][0]))
     for ax, map, s, effective in zip(panels, maps, result["scores"], result["effective"]):
         curves.draw_tokens(ax, t, s, order)
         name = FORMULAS.get(map, map)
-        curves.label(ax, "t = lr · step", "weights s", f"{name}\neffective tokens {effective:.2f} of {p}")
+        lines.label(ax, "t = lr · step", "weights s", f"{name}\neffective tokens {effective:.2f} of {p}")
     for ax in (first, *panels[: len(maps)]):
         curves.log_time(ax, t)
     for ax in panels[len(maps) :]:

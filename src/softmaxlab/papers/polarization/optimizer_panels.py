@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from softmaxlab.core.result import Result
-from softmaxlab.papers.polarization import curves
+from softmaxlab.papers import lines
 from softmaxlab.papers.polarization.decay import decay_at, uniform_decay
 from softmaxlab.papers.style import COLOURS
 
@@ -32,7 +32,7 @@ def draw_panels(result: Result) -> "Figure":
         cells = _cells(result, study="grid", optimizer="adamw", **through)
         image = _draw_heat(ax, result, cells, other, name)
         rest = ", ".join(f"{AXES[name]} {value:g}" for name, value in through.items())
-        curves.label(ax, AXES["lr"], AXES[other], f"AdamW: {SHOWN[name]}\n({rest})")
+        lines.label(ax, AXES["lr"], AXES[other], f"AdamW: {SHOWN[name]}\n({rest})")
     figure.colorbar(image, ax=axes[0, 2], pad=0.02)
     _draw_winners(axes[1, 2], result, _cells(result, study="grid", optimizer="adamw", **base))
     _draw_memory(axes[0, 3], result)
@@ -78,7 +78,7 @@ def _draw_winners(ax: "Axes", result: Result, cells: np.ndarray) -> None:
         ax.bar(ranks + 0.27 * (k - 1), share, 0.27, color=COLOURS[k], hatch=("", "//", "..")[k], ec="w", label=label)
     ax.legend(fontsize=8, frameon=False)
     ax.set_ylim(0, 1.03)
-    curves.label(ax, "winner's place in the order of u(0)", "share of seeds", "AdamW: who wins")
+    lines.label(ax, "winner's place in the order of u(0)", "share of seeds", "AdamW: who wins")
 
 
 def _draw_memory(ax: "Axes", result: Result) -> None:
@@ -100,7 +100,7 @@ def _draw_memory(ax: "Axes", result: Result) -> None:
     ax.axvline(0.5, color=COLOURS[1], lw=0.8, ls=":")
     ax.set(xscale="log", ylim=(-0.03, 1.03))
     ax.legend(fontsize=8, frameon=False)
-    curves.label(ax, "lr / (1 − β)", "share right", "Adam: order is lost between two boundaries")
+    lines.label(ax, "lr / (1 − β)", "share right", "Adam: order is lost between two boundaries")
 
 
 def _draw_decay(ax: "Axes", result: Result, base: dict[str, float]) -> None:
@@ -117,7 +117,7 @@ def _draw_decay(ax: "Axes", result: Result, base: dict[str, float]) -> None:
         ax.plot(result["decay"][cells], largest, marker, color=COLOURS[k], mfc="none", ms=8 - k, mew=1.5, label=name)
     ax.set(xscale="log", ylim=(0, 1.03), xlim=(5e-5, 0.3))
     ax.legend(fontsize=8, frameon=False, loc="lower left")
-    curves.label(ax, AXES["decay"], "median largest weight", "weight decay stops all but AdamW")
+    lines.label(ax, AXES["decay"], "median largest weight", "weight decay stops all but AdamW")
 
 
 def _farthest(result: Result, cells: np.ndarray) -> float:

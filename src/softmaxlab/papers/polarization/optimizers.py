@@ -25,8 +25,8 @@ from pydantic import Field
 
 from softmaxlab.core.result import Result, Status
 from softmaxlab.papers.figure import FigureSpec
+from softmaxlab.papers.gather import status_of
 from softmaxlab.papers.polarization import problems
-from softmaxlab.papers.polarization.gather import status_of
 from softmaxlab.papers.polarization.optimizer_panels import draw_panels
 from softmaxlab.polarization import Descent, descend_many
 

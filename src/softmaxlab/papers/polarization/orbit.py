@@ -12,9 +12,10 @@ from pydantic import Field
 
 from softmaxlab.core.result import Result
 from softmaxlab.core.simulate import simulate
+from softmaxlab.papers import lines
 from softmaxlab.papers.figure import FigureSpec
+from softmaxlab.papers.gather import gather
 from softmaxlab.papers.polarization import curves, problems
-from softmaxlab.papers.polarization.gather import gather
 from softmaxlab.papers.style import COLOURS
 from softmaxlab.polarization import Flow, StrengthFlow
 
@@ -90,8 +91,8 @@ class Orbit(FigureSpec):
         curves.log_time(times, t)
         distances.set_yscale("log")
         distances.legend(fontsize=8, frameon=False)
-        curves.label(times, "time t", "weights s", "against time: two different runs")
-        curves.label(strengths, "strength Γ", "weights s", "against strength: one orbit")
-        curves.label(distances, "strength Γ", "relative distance in (a, u)", "measured distance to the orbit")
+        lines.label(times, "time t", "weights s", "against time: two different runs")
+        lines.label(strengths, "strength Γ", "weights s", "against strength: one orbit")
+        lines.label(distances, "strength Γ", "relative distance in (a, u)", "measured distance to the orbit")
         figure.suptitle(f"{Orbit.title} (flow; lines: logistic, circles: square)", fontsize=11)
         return figure

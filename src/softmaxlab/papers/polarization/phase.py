@@ -15,9 +15,9 @@ from pydantic import Field
 
 from softmaxlab.core.result import Result
 from softmaxlab.core.simulate import simulate
+from softmaxlab.papers import lines
 from softmaxlab.papers.figure import FigureSpec
-from softmaxlab.papers.polarization import curves
-from softmaxlab.papers.polarization.gather import gather, status_of
+from softmaxlab.papers.gather import gather, status_of
 from softmaxlab.papers.style import COLOURS
 from softmaxlab.polarization import Flow
 
@@ -119,19 +119,19 @@ def _draw_plane(ax: "matplotlib.axes.Axes", result: Result) -> None:
     ax.plot(x, -2.0 * np.sqrt(b) * np.sinh(x / 2.0), "k--", lw=1.2, label="w = −2√b sinh(x/2): neither wins")
     for row_x, row_w in zip(result["x"], result["w"]):
         winner = 0 if row_x[-1] > 0 else 1
-        ax.plot(row_x, row_w, color=COLOURS[winner], ls=curves.DASHES[winner], lw=1.5)
+        ax.plot(row_x, row_w, color=COLOURS[winner], ls=lines.DASHES[winner], lw=1.5)
         ax.plot(row_x[0], row_w[0], "o", ms=4, color=COLOURS[winner])
     ax.set(xlim=(-1.05 * EDGE, 1.05 * EDGE), ylim=(-reach, reach))
     ax.legend(fontsize=8, loc="upper center", framealpha=1.0)
     title = f"p = 2: on level sets of w² − 4b sinh²(x/2), kept to {result['drift'].max():.0e}"
-    curves.label(ax, "x = a₀ − a₁", "w = u₀ − u₁", title)
+    lines.label(ax, "x = a₀ − a₁", "w = u₀ − u₁", title)
 
 
 def _draw_simplex(ax: "matplotlib.axes.Axes", scores: np.ndarray) -> None:
     ax.plot(*CORNERS[[0, 1, 2, 0]].T, color="k", lw=0.8)
     for s in scores:
         winner, (x, y) = int(s[-1].argmax()), (s @ CORNERS).T
-        ax.plot(x, y, color=COLOURS[winner], lw=1.2, ls=curves.DASHES[winner])
+        ax.plot(x, y, color=COLOURS[winner], lw=1.2, ls=lines.DASHES[winner])
         ax.plot(x[0], y[0], "o", ms=3.5, color=COLOURS[winner])
     for token, (x, y) in enumerate(CORNERS):
         ax.annotate(f"token {token}", (x, y), fontsize=8, ha="center", va="top" if y == 0 else "bottom")

@@ -8,8 +8,8 @@ from pydantic import Field
 
 from softmaxlab.core.result import Result
 from softmaxlab.papers.figure import FigureSpec
+from softmaxlab.papers.gather import gather
 from softmaxlab.papers.polarization import problems
-from softmaxlab.papers.polarization.gather import gather
 from softmaxlab.polarization import Descent, descend_many
 
 SHOWN = 1e-3  # part of the time before which nothing moves

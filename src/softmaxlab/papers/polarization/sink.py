@@ -19,9 +19,10 @@ from pydantic import Field
 from softmaxlab.core.random import generator
 from softmaxlab.core.result import Result
 from softmaxlab.core.simulate import simulate
+from softmaxlab.papers import lines
 from softmaxlab.papers.figure import FigureSpec
+from softmaxlab.papers.gather import gather
 from softmaxlab.papers.polarization import curves, problems
-from softmaxlab.papers.polarization.gather import gather
 from softmaxlab.papers.style import COLOURS
 from softmaxlab.polarization import Flow
 
@@ -106,7 +107,7 @@ class Sink(FigureSpec):
         for (above, below), k in zip(axes.T, shown):
             _draw_mass(above, result["t"], result["mass"][k, 0], scales[k])
             image = below.imshow(result["pattern"][k], cmap="Blues", vmin=0, vmax=1)
-            curves.label(below, "token", "query", f"pattern at t = {result['t'][-1]:.0e}".replace("e+", "e"))
+            lines.label(below, "token", "query", f"pattern at t = {result['t'][-1]:.0e}".replace("e+", "e"))
         figure.colorbar(image, ax=axes[1, :-1], shrink=0.8, pad=0.01, label="weight")
         _draw_shares(axes[0, -1], axes[1, -1], scales, result["winner"])
         figure.suptitle(f"{Sink.title} (flow, T = {result['mass'].shape[-1]})", fontsize=11)
@@ -143,7 +144,7 @@ def _draw_mass(ax: "matplotlib.axes.Axes", t: np.ndarray, mass: np.ndarray, scal
     ax.set_xticks(DECADES, [f"$10^{{{d}}}$" for d in DECADES], minor=False)
     ax.set_xticks([], minor=True)
     ax.set_xlim(1, decades[-1])
-    curves.label(ax, "time t", "column mass (mean over queries)", f"A(0) {'= 0' if scale == 0 else f'~ {scale:g}·N'}")
+    lines.label(ax, "time t", "column mass (mean over queries)", f"A(0) {'= 0' if scale == 0 else f'~ {scale:g}·N'}")
 
 
 def _draw_shares(
@@ -159,5 +160,5 @@ def _draw_shares(
     below.set_ylim(0, None)
     for ax in (above, below):
         ax.set_xticks(place, [f"{scale:g}" for scale in scales])
-    curves.label(above, "scale of A(0)", f"share of {winner.shape[1]} draws", "where the rows go")
-    curves.label(below, "scale of A(0)", "number of sinks (mean over draws)", "tokens that win a row")
+    lines.label(above, "scale of A(0)", f"share of {winner.shape[1]} draws", "where the rows go")
+    lines.label(below, "scale of A(0)", "number of sinks (mean over draws)", "tokens that win a row")

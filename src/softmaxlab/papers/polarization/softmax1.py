@@ -20,9 +20,10 @@ from pydantic import Field
 
 from softmaxlab.core.result import Result
 from softmaxlab.core.simulate import simulate
+from softmaxlab.papers import lines
 from softmaxlab.papers.figure import FigureSpec
+from softmaxlab.papers.gather import gather, status_of
 from softmaxlab.papers.polarization import curves, problems
-from softmaxlab.papers.polarization.gather import gather, status_of
 from softmaxlab.papers.style import COLOURS
 from softmaxlab.polarization import Flow, StrengthFlow
 
@@ -103,7 +104,7 @@ class Softmax1(FigureSpec):
             curves.draw_tokens(ax, t, s)
             ax.set(yscale="log", ylim=(np.nanmin(result["scores"]) / 2, 2))
             curves.log_time(ax, t)
-            curves.label(ax, "time t", "weights s", str(map))
+            lines.label(ax, "time t", "weights s", str(map))
         axes[1].plot(t, result["nowhere"], color="k", lw=2.4, ls=(0, (1, 1)), label="nowhere, 1 − Σs")
         curves.legend(figure, axes[1])
         _draw_limits(axes[2], result)
@@ -140,16 +141,16 @@ def _draw_limits(ax: "matplotlib.axes.Axes", result: Result) -> None:
     ax.plot(strength, 1.0 / np.log(strength), color=COLOURS[-1], lw=1.2, ls=":", label="1/log Γ")
     ax.set(xscale="log", yscale="log")
     ax.legend(fontsize=8, frameon=False)
-    curves.label(ax, "strength Γ ≈ (log t)/b", "weight · bΓ²", "softmax-1 at times far beyond 1e308")
+    lines.label(ax, "strength Γ ≈ (log t)/b", "weight · bΓ²", "softmax-1 at times far beyond 1e308")
 
 
 def _draw_totals(ax: "matplotlib.axes.Axes", result: Result) -> None:
     t = result["shut_t"]
     for i, (depth, total) in enumerate(zip(result["depth"], result["total"])):
-        ax.plot(t, total, color=COLOURS[i], ls=curves.DASHES[i], label=f"u(0) = −{depth:g}")
+        ax.plot(t, total, color=COLOURS[i], ls=lines.DASHES[i], label=f"u(0) = −{depth:g}")
         ax.axhline(result["least_total"][i], color=COLOURS[i], lw=0.8, ls=":")
         if result["least_total"][i] < OPEN:
             ax.plot(result["opening"][i], OPEN, "v", color=COLOURS[i], ms=6)
     ax.set(xscale="log", yscale="log", xlim=(1, t[-1]), ylim=(result["least_total"].min() / 50, 2))
     ax.legend(fontsize=8, frameon=False, loc="lower left", title="dots: least total, ▾: opening", title_fontsize=8)
-    curves.label(ax, "time t", "row total Σs", "softmax-1: a shut head opens again")
+    lines.label(ax, "time t", "row total Σs", "softmax-1: a shut head opens again")

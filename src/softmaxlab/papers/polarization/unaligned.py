@@ -23,9 +23,10 @@ from pydantic import Field
 from softmaxlab.core.random import generator
 from softmaxlab.core.result import Result
 from softmaxlab.core.simulate import simulate
+from softmaxlab.papers import lines
 from softmaxlab.papers.figure import FigureSpec
+from softmaxlab.papers.gather import status_of
 from softmaxlab.papers.polarization import curves, problems
-from softmaxlab.papers.polarization.gather import status_of
 from softmaxlab.papers.style import COLOURS
 from softmaxlab.polarization import Flow
 
@@ -101,7 +102,7 @@ class Unaligned(FigureSpec):
         curves.draw_tokens(example, result["t"], result["scores"], np.arange(result["scores"].shape[1]))
         curves.log_time(example, result["t"])
         example.set_yscale("log")
-        curves.label(example, "time t", "weights s", "the run that loses order most")
+        lines.label(example, "time t", "weights s", "the run that loses order most")
         curves.legend(figure, example)
         figure.suptitle(f"{Unaligned.title} (flow)", fontsize=11)
         return figure
@@ -150,16 +151,16 @@ def _draw_sparsity(ax: "matplotlib.axes.Axes", result: Result) -> None:
     ax.axhline(1.0 / result["scores"].shape[1], color=COLOURS[-1], ls=":", lw=1, label="uniform")
     ax.set_ylim(0, 1.03)
     ax.legend(fontsize=8, frameon=False, loc="lower left")
-    curves.label(ax, SPREAD, "largest weight at the end", f"sparsity, {STARTS['small']}")
+    lines.label(ax, SPREAD, "largest weight at the end", f"sparsity, {STARTS['small']}")
 
 
 def _draw_shares(ax: "matplotlib.axes.Axes", result: Result, name: str, title: str) -> None:
     for k, start in enumerate(result["start"]):
-        style = {"color": COLOURS[k], "marker": "os^"[k], "ls": curves.DASHES[k], "ms": 4}
+        style = {"color": COLOURS[k], "marker": "os^"[k], "ls": lines.DASHES[k], "ms": 4}
         ax.plot(result["spread"], result[name][k].mean(axis=-1), **style, label=STARTS[str(start)])
     if name == "kept":
         assured, label = result["assured"][1].mean(axis=-1), f"assured, {STARTS['large']}"
         ax.fill_between(result["spread"], 0, assured, color=COLOURS[1], alpha=0.15, lw=0, label=label)
     ax.set_ylim(0, 1.03)
     ax.legend(fontsize=8, frameon=False, loc="lower left")
-    curves.label(ax, SPREAD, f"mean over {result['kept'].shape[-1]} seeds", title)
+    lines.label(ax, SPREAD, f"mean over {result['kept'].shape[-1]} seeds", title)

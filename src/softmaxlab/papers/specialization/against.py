@@ -15,9 +15,10 @@ from pydantic import Field
 from softmaxlab.core.result import Result
 from softmaxlab.core.simulate import simulate
 from softmaxlab.papers.figure import FigureSpec
-from softmaxlab.papers.polarization.gather import gather, status_of
+from softmaxlab.papers.gather import gather, status_of
+from softmaxlab.papers.lines import label
 from softmaxlab.papers.specialization import curves
-from softmaxlab.papers.specialization.compared import CALLED, THREE, MapName, label
+from softmaxlab.papers.specialization.compared import CALLED, THREE, MapName
 from softmaxlab.specialization import SGD, Flow, Prior, SingleLocation, flow_many
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from pydantic import Field
 from softmaxlab.core.result import Result
 from softmaxlab.core.simulate import simulate
 from softmaxlab.papers.figure import FigureSpec
-from softmaxlab.papers.polarization.gather import gather, status_of
-from softmaxlab.papers.specialization.compared import label
+from softmaxlab.papers.gather import gather, status_of
+from softmaxlab.papers.lines import label
 from softmaxlab.papers.style import COLOURS
 from softmaxlab.specialization import SGD, FlippingSpike, Flow, SingleLocation, flow_many
 

@@ -15,8 +15,9 @@ from pydantic import Field
 
 from softmaxlab.core.result import Result
 from softmaxlab.papers.figure import FigureSpec
-from softmaxlab.papers.polarization.gather import gather
-from softmaxlab.papers.specialization.compared import BAYES, label
+from softmaxlab.papers.gather import gather
+from softmaxlab.papers.lines import label
+from softmaxlab.papers.specialization.compared import BAYES
 from softmaxlab.papers.style import COLOURS
 from softmaxlab.specialization import Flow, OneHotSpikes, SingleLocation, flow_many, noisy_start
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from softmaxlab.papers.claim import Claim, Finding, Verdict, within
-from softmaxlab.papers.specialization.claims_runs import PAPER, finished, state
+from softmaxlab.papers.specialization.claims_runs import PAPER, finished
 from softmaxlab.specialization import (
     Discrete,
     Flow,
@@ -82,7 +82,7 @@ def loss_is_bounded_below(map: str) -> Finding:
     bound, least = 5 / 16, {}
     for nu in (9.0, 100.0):
         model = SingleLocation(prior=Gaussian(F=2, nu=(nu, nu)), length=5, heads=4, map=map)
-        trained = state(finished(Flow(model=model, tau_end=300.0, points=2, samples=2**10)), -1)
+        trained = OrderParameters.at(finished(Flow(model=model, tau_end=300.0, points=2, samples=2**10)))
         random = [noisy_start(model, 0.1, scale, seed) for scale in (0.5, 2.0, 8.0) for seed in range(5)]
         losses = [model.loss(order.m, order.r, order.b, order.v, samples=2**9)[0] for order in (trained, *random)]
         least[nu] = min(losses)

@@ -13,7 +13,7 @@ from scipy.stats import ks_2samp
 from softmaxlab.core.random import generator
 from softmaxlab.core.result import Result
 from softmaxlab.papers.claim import Claim, Finding, Verdict, within
-from softmaxlab.papers.specialization.claims_runs import MAPS, PAPER, finished, state
+from softmaxlab.papers.specialization.claims_runs import MAPS, PAPER, finished
 from softmaxlab.specialization import SGD, FlippingSpike, Flow, OrderParameters, SingleLocation
 from softmaxlab.specialization.direct import Direct
 from softmaxlab.specialization.heads import forward
@@ -148,7 +148,7 @@ def _small_batches() -> Result:
 def batches_make_q_grow(factor: float) -> Finding:
     """q⊥ of SGD with γD/N_b = 0.4 against the flow with `factor` times that much noise."""
     sgd = _small_batches()
-    flow = finished(Flow(model=FLIP, tau_end=TAU, points=2, start=state(sgd, 0), batch_noise=factor * 0.4))
+    flow = finished(Flow(model=FLIP, tau_end=TAU, points=2, start=OrderParameters.at(sgd, 0), batch_noise=factor * 0.4))
     seen, told = (float(np.trace(_q_perp(run)) / 2) for run in (sgd, flow))
     text = (
         f"D = 1e4, N_b = 500, γ = .02: mean q⊥_hh at τ = {TAU:g} is {seen:.4f}, with {factor:g} × the term {told:.4f}"

@@ -10,7 +10,7 @@ import numpy as np
 
 from softmaxlab.core.result import Result
 from softmaxlab.papers.claim import Claim, Finding, Verdict, within
-from softmaxlab.papers.specialization.claims_runs import LOPSIDED, PAPER, finished, state
+from softmaxlab.papers.specialization.claims_runs import LOPSIDED, PAPER, finished
 from softmaxlab.specialization import SGD, FlippingSpike, Flow, OrderParameters, Prior, SingleLocation, random_start
 from softmaxlab.specialization.landscape import growth
 
@@ -110,7 +110,7 @@ def _growth():
     """The escape rate along the path of heads that start equal."""
     start = OrderParameters(m=np.zeros((2, 2)), r=np.eye(2))
     run = finished(Flow(model=FIG1, tau_end=160.0, points=17, start=start, samples=2**11))
-    path = [OrderParameters(m=m, r=r) for m, r in zip(run["m"], run["r"])]
+    path = [OrderParameters.at(run, row) for row in range(len(run["tau"]))]
     return growth(FIG1, run["tau"], path, np.array([[0.0, 1.0], [0.0, -1.0]]), points=2**10)
 
 
@@ -124,7 +124,7 @@ def sgd_separates_at_the_same_time(own: bool) -> Finding:
     ratios, shown = [], []
     for dim in (100, 400):
         sgd = _sgd(dim)
-        start = state(sgd, 0) if own else _start(FIG1, 10**6, 0)
+        start = OrderParameters.at(sgd, 0) if own else _start(FIG1, 10**6, 0)
         flow = finished(Flow(model=FIG1, tau_end=150.0, points=101, start=start, samples=SAMPLES))
         seen, told = _split(sgd, HALF), _split(flow, HALF)
         ratios.append(seen / told)

@@ -25,17 +25,11 @@ def finished(spec: Spec) -> Result:
     return result
 
 
-def state(result: Result, row: int) -> OrderParameters:
-    """The order parameters at one of the recorded times."""
-    arrays = {name: result[name][row] for name in ("m", "r", "b")}
-    return OrderParameters(**arrays, v=float(result["v"][row]), p=result["p"])
-
-
 @cache
 def one_hot(map: str, heads: int, tau_end: float, seed: int) -> tuple[SingleLocation, OrderParameters]:
     """The model of Figures 5 (left) and 7, L = 5, F = 4, ν = 10, and where its flow has come."""
     model = SingleLocation(prior=OneHotSpikes(F=4, nu=10.0), length=5, heads=heads, map=map)
-    return model, state(finished(Flow(model=model, tau_end=tau_end, points=2, seed=seed, samples=2**10)), -1)
+    return model, OrderParameters.at(finished(Flow(model=model, tau_end=tau_end, points=2, seed=seed, samples=2**10)))
 
 
 def tensor(values: Any) -> torch.Tensor:

@@ -20,13 +20,6 @@ LOOK: dict[str, dict[str, Any]] = {
 BAYES: dict[str, Any] = {"color": "k", "ls": ":", "lw": 1.8, "label": "Bayes risk"}
 
 
-def label(ax: "Axes", x: str, y: str, title: str = "") -> None:
-    ax.set_xlabel(x, fontsize=9)
-    ax.set_ylabel(y, fontsize=9)
-    ax.set_title(title, fontsize=9)
-    ax.tick_params(labelsize=8)
-
-
 def draw_losses(ax: "Axes", x: np.ndarray, loss: np.ndarray, moving: np.ndarray, map: str) -> None:
     """Every run as a mark, hollow if it is still moving; a line through the medians."""
     look = LOOK[map]

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from softmaxlab.core.result import Result
-from softmaxlab.papers.polarization.curves import DASHES
-from softmaxlab.papers.specialization.compared import CALLED, label
+from softmaxlab.papers.lines import DASHES, label
+from softmaxlab.papers.specialization.compared import CALLED
 from softmaxlab.papers.style import COLOURS
 from softmaxlab.specialization import SGD, Flow
 

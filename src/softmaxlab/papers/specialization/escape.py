@@ -15,8 +15,9 @@ from softmaxlab.core.random import generator
 from softmaxlab.core.result import Result
 from softmaxlab.core.simulate import simulate
 from softmaxlab.papers.figure import FigureSpec
-from softmaxlab.papers.polarization.gather import status_of
-from softmaxlab.papers.specialization.compared import CALLED, LOOK, THREE, MapName, label
+from softmaxlab.papers.gather import status_of
+from softmaxlab.papers.lines import label
+from softmaxlab.papers.specialization.compared import CALLED, LOOK, THREE, MapName
 from softmaxlab.papers.specialization.logd import SPLIT, split
 from softmaxlab.papers.style import COLOURS
 from softmaxlab.specialization import (

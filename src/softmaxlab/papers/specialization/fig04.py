@@ -14,8 +14,9 @@ from pydantic import Field
 
 from softmaxlab.core.result import Result
 from softmaxlab.papers.figure import FigureSpec
-from softmaxlab.papers.polarization.gather import gather
-from softmaxlab.papers.specialization.compared import CALLED, MapName, label
+from softmaxlab.papers.gather import gather
+from softmaxlab.papers.lines import label
+from softmaxlab.papers.specialization.compared import CALLED, MapName
 from softmaxlab.papers.style import COLOURS
 from softmaxlab.specialization import Flow, Gaussian, SingleLocation, flow_many
 

@@ -13,8 +13,9 @@ from pydantic import Field
 
 from softmaxlab.core.result import Result
 from softmaxlab.papers.figure import FigureSpec
-from softmaxlab.papers.polarization.gather import status_of
-from softmaxlab.papers.specialization.compared import BAYES, LOOK, THREE, draw_losses, label
+from softmaxlab.papers.gather import status_of
+from softmaxlab.papers.lines import label
+from softmaxlab.papers.specialization.compared import BAYES, LOOK, THREE, draw_losses
 from softmaxlab.specialization import FlippingSpike, Flow, Gaussian, OneHotSpikes, Prior, SingleLocation, flow_many
 
 if TYPE_CHECKING:

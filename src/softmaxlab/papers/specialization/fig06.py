@@ -8,7 +8,7 @@ from pydantic import Field
 from softmaxlab.core.result import Result
 from softmaxlab.core.simulate import simulate
 from softmaxlab.papers.figure import FigureSpec
-from softmaxlab.papers.polarization.gather import status_of
+from softmaxlab.papers.gather import status_of
 from softmaxlab.papers.specialization.compared import CALLED, THREE
 from softmaxlab.papers.style import COLOURS
 from softmaxlab.specialization import Flow, Gaussian, OrderParameters, Sequences, SingleLocation, flow_many
@@ -53,7 +53,7 @@ class Fig06(FigureSpec):
         ]
         flows = flow_many(specs)
         seen = {"count": self.count, "seed": self.seed}
-        shown = [simulate(Sequences(model=s.model, order=last(f), **seen)) for s, f in zip(specs, flows)]
+        shown = [simulate(Sequences(model=s.model, order=OrderParameters.at(f), **seen)) for s, f in zip(specs, flows)]
         names = ("sigma", "weights")
         arrays: dict[str, Any] = {name: np.stack([run[name] for run in shown]) for name in names}
         arrays |= {name: shown[0][name] for name in ("posterior", "relevant", "theta")}
@@ -86,11 +86,6 @@ class Fig06(FigureSpec):
         axes[-1, 0].set_ylabel("Bayes\nestimator", fontsize=9)
         figure.suptitle(f"{Fig06.title}\n(end of the flow; frame: relevant token)", fontsize=11)
         return figure
-
-
-def last(flow: Result) -> OrderParameters:
-    """Where a flow ended."""
-    return OrderParameters(m=flow["m"][-1], r=flow["r"][-1], b=flow["b"][-1], v=float(flow["v"][-1]), p=flow["p"])
 
 
 def _frame(ax: "matplotlib.axes.Axes", relevant: int, heads: int) -> None:

@@ -12,10 +12,10 @@ from pydantic import Field
 from softmaxlab.core.result import Result
 from softmaxlab.core.simulate import simulate
 from softmaxlab.papers.figure import FigureSpec
-from softmaxlab.papers.polarization.gather import status_of
-from softmaxlab.papers.specialization.compared import BAYES, CALLED, LOOK, MapName, label
-from softmaxlab.papers.specialization.fig06 import last
-from softmaxlab.specialization import Flow, OneHotSpikes, Pruning, SingleLocation, flow_many
+from softmaxlab.papers.gather import status_of
+from softmaxlab.papers.lines import label
+from softmaxlab.papers.specialization.compared import BAYES, CALLED, LOOK, MapName
+from softmaxlab.specialization import Flow, OneHotSpikes, OrderParameters, Pruning, SingleLocation, flow_many
 
 if TYPE_CHECKING:
     import matplotlib.figure
@@ -70,7 +70,7 @@ class Fig07(FigureSpec):
             for rule in rules:
                 names.append((map, rule))
                 pairs = zip(specs[chosen], flows[chosen])
-                prunings = (Pruning(s.model, last(f), rule, self.judged, s.seed) for s, f in pairs)  # type: ignore
+                prunings = (Pruning(s.model, OrderParameters.at(f), rule, self.judged, s.seed) for s, f in pairs)  # type: ignore
                 losses.append([simulate(pruning)["loss"] for pruning in prunings])
         risk, _ = specs[0].model.bayes_risk()
         arrays = {

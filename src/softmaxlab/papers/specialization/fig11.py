@@ -11,9 +11,8 @@ from pydantic import Field
 
 from softmaxlab.core.result import Result
 from softmaxlab.papers.figure import FigureSpec
-from softmaxlab.papers.polarization.curves import draw_lines
-from softmaxlab.papers.polarization.gather import status_of
-from softmaxlab.papers.specialization.compared import label
+from softmaxlab.papers.gather import status_of
+from softmaxlab.papers.lines import draw_lines, label
 from softmaxlab.papers.specialization.fig12 import Strengths
 from softmaxlab.specialization import FlippingSpike, Flow, SingleLocation, flow_many
 

@@ -7,7 +7,8 @@ import numpy as np
 from pydantic import Field
 
 from softmaxlab.core.result import Result
-from softmaxlab.papers.specialization.compared import CALLED, label
+from softmaxlab.papers.lines import label
+from softmaxlab.papers.specialization.compared import CALLED
 from softmaxlab.papers.specialization.fig04 import SequentialRuns
 from softmaxlab.papers.style import COLOURS
 

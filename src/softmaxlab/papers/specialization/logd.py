@@ -15,8 +15,8 @@ from pydantic import Field
 from softmaxlab.core.result import Result
 from softmaxlab.core.simulate import simulate
 from softmaxlab.papers.figure import FigureSpec
-from softmaxlab.papers.polarization.gather import status_of
-from softmaxlab.papers.specialization.compared import label
+from softmaxlab.papers.gather import status_of
+from softmaxlab.papers.lines import label
 from softmaxlab.papers.style import COLOURS
 from softmaxlab.specialization import (
     SGD,
@@ -116,7 +116,7 @@ class LogD(FigureSpec):
         """The rate along the path of two equal heads."""
         alike = OrderParameters(m=np.zeros((2, 2)), r=np.eye(2))
         path = simulate(self.flow(alike, 0))
-        states = [OrderParameters(m=m, r=r) for m, r in zip(path["m"], path["r"])]
+        states = [OrderParameters.at(path, row) for row in range(len(path["tau"]))]
         return landscape.growth(self.model, path["tau"], states, SPLIT, points=self.samples)
 
     @staticmethod

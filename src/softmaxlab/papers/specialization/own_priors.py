@@ -13,8 +13,9 @@ from pydantic import Field, model_validator
 from softmaxlab.core.arrays import Array
 from softmaxlab.core.result import Result
 from softmaxlab.papers.figure import FigureSpec
-from softmaxlab.papers.polarization.gather import status_of
-from softmaxlab.papers.specialization.compared import BAYES, THREE, draw_losses, label
+from softmaxlab.papers.gather import status_of
+from softmaxlab.papers.lines import label
+from softmaxlab.papers.specialization.compared import BAYES, THREE, draw_losses
 from softmaxlab.papers.style import COLOURS
 from softmaxlab.specialization import Discrete, Flow, Prior, SingleLocation, bayes_softmax_parameters, flow_many
 

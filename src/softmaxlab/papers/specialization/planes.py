@@ -12,9 +12,8 @@ from pydantic import Field
 
 from softmaxlab.core.result import Result
 from softmaxlab.papers.figure import FigureSpec
-from softmaxlab.papers.polarization.curves import DASHES
-from softmaxlab.papers.polarization.gather import gather
-from softmaxlab.papers.specialization.compared import label
+from softmaxlab.papers.gather import gather
+from softmaxlab.papers.lines import DASHES, label
 from softmaxlab.papers.style import COLOURS
 from softmaxlab.specialization import Flow, Gaussian, Prior, SingleLocation, flow_many
 
