@@ -12,12 +12,13 @@ loss in the result is over other samples, with its standard error.
 """
 
 import os
+import threading
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 import numpy as np
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from softmaxlab.core.progress import Progress
 from softmaxlab.core.result import Result
@@ -25,12 +26,14 @@ from softmaxlab.core.simulate import simulate
 from softmaxlab.core.spec import Spec
 from softmaxlab.core.threads import one_blas_thread
 from softmaxlab.specialization.flow_record import recorded
-from softmaxlab.specialization.integrate import Run, Solver, integrate
+from softmaxlab.specialization.integrate import BUDGET, LARGE, Run, Solver, integrate, stopping
 from softmaxlab.specialization.model import SingleLocation
 from softmaxlab.specialization.order import OrderParameters, noisy_start
+from softmaxlab.specialization.start import Start, check
 from softmaxlab.specialization.velocity import Velocity
 
 RK45_UNTIL = 500.0  # beyond this time the flow has become stiff
+LONGEST = 1e12  # no flow has anything left to do by then, and times of this size still have twelve digits
 Tolerance = Annotated[float, Field(ge=1e-12, le=0.1)]
 
 
@@ -43,12 +46,12 @@ class Flow(Spec):
     """
 
     model: SingleLocation
-    eta: float = Field(default=1.0, ge=0.0)
-    tau_end: float = Field(default=30.0, gt=0.0)
+    eta: float = Field(default=1.0, ge=0.0, le=LARGE)
+    tau_end: float = Field(default=30.0, gt=0.0, le=LONGEST)
     seed: int = Field(default=0, ge=0)
-    start: OrderParameters | None = None
+    start: Start | None = None
     spikes: Literal["exact", "orthogonal"] = "exact"
-    noise: float = Field(default=0.01, ge=0.0)
+    noise: float = Field(default=0.01, ge=0.0, le=LARGE)
     points: int = Field(default=101, ge=2, le=100_000)
     record: tuple[float, ...] | None = None
     solver: Solver | None = None
@@ -57,27 +60,19 @@ class Flow(Spec):
     step: float = Field(default=0.02, gt=0.0)
     samples: int | None = Field(default=None, ge=1, le=2**24)
     sampling: Literal["symmetric", "plain", "fresh"] = "symmetric"
-    batch_noise: float = Field(default=0.0, ge=0.0)
-
-    @field_validator("start", mode="before")
-    @classmethod
-    def _first_time(cls, start: Any) -> Any:
-        """A result as the order parameters at its first time."""
-        if isinstance(start, Result):
-            return _first(start)
-        if isinstance(start, dict) and "q" in start:
-            return OrderParameters.from_q(**start)
-        return start
+    batch_noise: float = Field(default=0.0, ge=0.0, le=LARGE)
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.start is not None:
-            self.start.of(self.model)
+            check(self.start, self.model, LARGE)
             for name in ("eta", "noise"):
                 if getattr(self, name) != type(self).model_fields[name].default:
                     raise ValueError(f"{name} has no meaning with start, got {getattr(self, name)}; leave it out")
         if self.sampling == "fresh" and self.solver != "Euler":
             raise ValueError("sampling='fresh' needs solver='Euler': no other solver can take samples that change")
+        if self.solver == "Euler" and self.tau_end > BUDGET * self.step:
+            raise ValueError(f"tau_end must hold at most {BUDGET} steps = {self.step:g} of Euler, got {self.tau_end:g}")
         for tau in self.record or ():
             if not 0 <= tau <= self.tau_end:
                 raise ValueError(f"record must list times from 0 to tau_end = {self.tau_end:g}, got {tau}")
@@ -114,21 +109,17 @@ class Flow(Spec):
         return recorded(self, velocity, np.concatenate(rows), run)
 
 
-def _first(result: Result) -> OrderParameters:
-    """The order parameters at the first time of a result."""
-    first = {name: result[name][0] for name in ("m", "r", "q", "b", "v") if name in result}
-    first |= {"p": result.arrays.get("p"), "v": float(first.get("v", 1.0))}
-    if "r" in first:
-        return OrderParameters(**{name: value for name, value in first.items() if name != "q"})
-    return OrderParameters.from_q(**first)
-
-
 def flow_many(specs: Iterable[Flow], jobs: int | None = None) -> list[Result]:
     """The results of many flows, in order, computed in `jobs` threads (as many as processors if not given)."""
     specs = list(specs)
-    results = []
-    with ThreadPoolExecutor(jobs or os.cpu_count()) as pool, Progress(len(specs), "flows") as progress:
-        for result in pool.map(simulate, specs):
-            results.append(result)
-            progress.advance(failed=not result.status.ok)
+    results, stop = [], threading.Event()
+    pool = ThreadPoolExecutor(jobs or os.cpu_count(), initializer=stopping.set, initargs=(stop,))
+    try:
+        with Progress(len(specs), "flows") as progress:
+            for result in pool.map(simulate, specs):
+                results.append(result)
+                progress.advance(failed=not result.status.ok)
+    finally:  # an interrupt shall not wait for flows that nobody asks for any more
+        stop.set()
+        pool.shutdown(wait=False, cancel_futures=True)
     return results

@@ -1,7 +1,7 @@
 """What the result of a flow holds: order parameters at all times, the loss out of sample, whether it has settled.
 
 Settled means two things at once, both of the sampled loss: it changed by less than `SETTLED` in the second half of the
-time, and at its present rate |∇Ẽ|² it falls by less than that in as much time again. A plateau that is left later
+time, and at its present rate −dẼ/dτ it changes by less than that in as much time again. A plateau that is left later
 passes both, and there are such plateaus: settled does not prove convergence.
 """
 
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from softmaxlab.core.result import Result, Status
+from collections.abc import Mapping
+from softmaxlab.core.result import Outcome, Result, Status
 from softmaxlab.specialization.integrate import Run
 from softmaxlab.specialization.population import SETS, loss_over, standard_error
 from softmaxlab.specialization.sampling import images, symmetric
@@ -40,8 +41,9 @@ def recorded(spec: "Flow", velocity: Velocity, rows: np.ndarray, run: Run) -> Re
     m_hat, r, b, v = velocity.split(rows[shown])
     order, tau = velocity.order, grid[shown]
     K = np.concatenate([m_hat, r], axis=2)
-    losses = np.array([_losses(spec, velocity, K, b, v, k) for k in range(SETS)])
-    loss, error = np.transpose([standard_error(each) for each in losses.T])
+    with np.errstate(all="ignore"):  # what is not finite becomes a status
+        losses = np.array([_losses(spec, velocity, K, b, v, k) for k in range(SETS)])
+        loss, error = np.transpose([standard_error(each) for each in losses.T])
     arrays = {
         "tau": tau,
         "m": m_hat @ order.L_p.T,
@@ -53,8 +55,22 @@ def recorded(spec: "Flow", velocity: Velocity, rows: np.ndarray, run: Run) -> Re
         "loss_error": error,
         "p": order.p,
     }
-    status, notes = _settled(velocity, grid, rows) if run.status.ok else (run.status, {"converged": False})
-    return Result(arrays, AXES, status, _notes(spec, velocity, run) | notes)
+    sound = int(np.isfinite(loss + error).cumprod().sum())
+    status = run.status
+    if status.ok and sound < len(tau):
+        status = Status(Outcome.DIVERGED, f"the loss is not finite at tau = {tau[sound]:.6g}")
+    status, notes = _settled(velocity, grid, rows) if status.ok else (status, {"converged": False})
+    return result_of(arrays, sound, status, _notes(spec, velocity, run) | notes)
+
+
+def result_of(arrays: Mapping[str, np.ndarray], sound: int, status: Status, notes: Mapping[str, Any]) -> Result:
+    """A result of the first `sound` times, those of a finite loss.
+
+    The start stays in any case, since it is known; it has no loss if that is not finite.
+    """
+    kept = {name: array for name, array in arrays.items() if sound or not name.startswith("loss")}
+    kept = {name: array[: max(sound, 1)] if AXES[name][0] == "tau" else array for name, array in kept.items()}
+    return Result(kept, {name: AXES[name] for name in kept}, status, notes)
 
 
 def _losses(spec: "Flow", velocity: Velocity, K: np.ndarray, b: np.ndarray, v: np.ndarray, k: int) -> list[float]:
@@ -84,8 +100,8 @@ def _settled(velocity: Velocity, grid: np.ndarray, rows: np.ndarray) -> tuple[St
     (half,) = rows[grid == end / 2]
     last = velocity.slope(rows[-1])
     fell, rate = velocity.slope(half).loss - last.loss, velocity.rate(last)
-    ahead = rate**2 * end
-    settled = bool(abs(fell) < SETTLED and ahead < SETTLED)
+    ahead = velocity.descent(rows[-1]) * end
+    settled = bool(abs(fell) < SETTLED and abs(ahead) < SETTLED)
     sentence = (
         f"{'settled' if settled else 'still moving'} at tau = {end:g}: the loss fell by {fell:.2g} since "
         f"tau = {end / 2:g} and, at its present rate, falls by {ahead:.2g} in as much time again"

@@ -4,8 +4,10 @@ The error of a flow comes from its samples, not from its steps, so the tolerance
 the paper uses it, and because no other solver can have new samples at every step.
 """
 
+import threading
 import warnings
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -15,8 +17,14 @@ from softmaxlab.core.result import Outcome, Status
 
 Solver = Literal["RK45", "DOP853", "LSODA", "Euler"]
 Velocity = Callable[[float, np.ndarray], np.ndarray]
-BUDGET = 1_000_000  # evaluations
+BUDGET = 100_000  # gradients; flows to tau = 1e5 take a few thousand
 LARGE = 1e50  # a state beyond this has diverged; its loss and the square of that are still finite
+
+stopping: ContextVar[threading.Event | None] = ContextVar("stopping", default=None)  # set: end the flows of this thread
+
+
+class _Stop(Exception):
+    """Ends a solver from within, where it would try for ever, with a status."""
 
 
 @dataclass
@@ -50,22 +58,36 @@ def integrate(
     """
 
     def counted(tau: float, y: np.ndarray) -> np.ndarray:
+        _check_budget(tau, run)
         run.evaluations += 1
         with np.errstate(all="ignore"):  # what is not finite becomes a status
-            return velocity(tau, y)
+            slope = velocity(tau, y)
+        if tau == 0.0 and not np.isfinite(slope).all():  # no solver has a step to shorten yet
+            raise _Stop(Status(Outcome.DIVERGED, "the gradient is not finite at the start"))
+        return slope
 
     def counted_jacobian(tau: float, y: np.ndarray) -> np.ndarray:
         run.jacobians += 1
         with np.errstate(all="ignore"):
             return jacobian(tau, y)
 
-    yield y[None]
-    done = 1
     end = float(grid[-1])
     adaptive = run.solver != "Euler"
-    for step in _adaptive(counted, counted_jacobian, y, end, run) if adaptive else _euler(counted, y, end, run):
-        run.status = _checked(step, run)
-        if not run.status.ok:
+    steps = _adaptive(counted, counted_jacobian, y, end, run) if adaptive else _euler(counted, y, end, run)
+    yield y[None]
+    try:
+        yield from _on_grid(steps, grid, run)
+    except _Stop as stop:
+        run.status = stop.args[0]
+
+
+def _on_grid(steps: Iterator[Step], grid: np.ndarray, run: Run) -> Iterator[np.ndarray]:
+    """The states at the times of the grid after the first, until a step has diverged."""
+    done = 1
+    for step in steps:
+        if not (np.abs(step.y) < LARGE).all():  # also NaN
+            grown = f"the order parameters grow beyond {LARGE:.0e} at tau = {step.tau:.6g}"
+            run.status = Status(Outcome.DIVERGED, grown)
             return
         upto = int(np.searchsorted(grid, step.tau, side="right"))
         if upto > done:
@@ -76,12 +98,11 @@ def integrate(
         done = upto
 
 
-def _checked(step: Step, run: Run) -> Status:
-    if not (np.abs(step.y) < LARGE).all():  # also NaN
-        return Status(Outcome.DIVERGED, f"the order parameters grow beyond {LARGE:.0e} at tau = {step.tau:.6g}")
-    if run.evaluations > BUDGET:
-        return Status(Outcome.LIMIT, f"{run.solver} stopped at tau = {step.tau:.6g} after {run.evaluations} gradients")
-    return Status()
+def _check_budget(tau: float, run: Run) -> None:
+    if (event := stopping.get()) is not None and event.is_set():
+        raise _Stop(Status(Outcome.FAILED, f"stopped from outside at tau = {tau:.6g}"))
+    if run.evaluations >= BUDGET:
+        raise _Stop(Status(Outcome.LIMIT, f"{run.solver} stopped at tau = {tau:.6g} after {run.evaluations} gradients"))
 
 
 def _adaptive(velocity: Velocity, jacobian: Velocity, y: np.ndarray, end: float, run: Run) -> Iterator[Step]:

@@ -75,7 +75,19 @@ class Velocity:
 
     def rate(self, slope: Slope) -> float:
         """|∇Ẽ|, over what is learned."""
-        return float(np.linalg.norm(self._joined(slope.K[:, : self.F], slope.K[:, self.F :], slope.b, slope.v)))
+        return float(np.linalg.norm(self._gradient(slope)))
+
+    def descent(self, y: np.ndarray) -> float:
+        """−dẼ/dτ along the flow: |∇Ẽ|², unless the noise of batches moves q⊥ too."""
+        gradient, moves = self._gradient(self.slope(y)), self._over(self.samples, y)
+        if self.noisy:
+            own = slice(self.H * self.F, self.H * (self.F + self.H))
+            q, dq = (x[own].reshape(self.H, self.H) for x in (y, moves))
+            moves[own] = _root_moves(q, dq).ravel()
+        return -float(gradient @ moves)
+
+    def _gradient(self, slope: Slope) -> np.ndarray:
+        return self._joined(slope.K[:, : self.F], slope.K[:, self.F :], slope.b, slope.v)
 
     def split(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """m̂ [time, head, feature], r [time, head, head], b [time, head] and v [time] of states [time, size]."""
@@ -97,3 +109,11 @@ def _root(q: np.ndarray) -> np.ndarray:
         return np.full_like(q, np.nan)
     values, vectors = np.linalg.eigh(q)
     return (vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]) @ vectors.swapaxes(1, 2)
+
+
+def _root_moves(q: np.ndarray, dq: np.ndarray) -> np.ndarray:
+    """How r = √q⊥ moves while q⊥ [head, head] moves by dq: the dr with r dr + dr r = dq."""
+    values, vectors = np.linalg.eigh(q)
+    s = np.sqrt(np.maximum(values, 0.0))
+    sums, turned = s[:, None] + s, vectors.T @ dq @ vectors
+    return vectors @ np.divide(turned, sums, where=sums > 0, out=np.zeros_like(turned)) @ vectors.T

@@ -52,6 +52,7 @@ class Attention(nn.Module):
 
     def __init__(self, shape: Shape):
         super().__init__()
+        self.visible: Tensor | None
         d, self.heads, self.map = shape.width, shape.heads, shape.map
         self.q, self.k, self.v, self.o = (nn.Linear(d, d) for _ in range(4))
         self.bias = nn.Parameter(torch.zeros(self.heads)) if shape.map in LEARNS_BIAS else None
@@ -109,9 +110,9 @@ class Transformer(nn.Module):
     def __init__(self, shape: Shape):
         super().__init__()
         self.shape = shape
-        part = shape.width // 2 if shape.positions == "concat" else shape.width
+        part = shape.width // 2 if shape.positions == "concat" else shape.width  # of the width, for each embedding
         self.token = nn.Embedding(shape.symbols, part)
-        self.position = None if shape.positions == "none" else nn.Embedding(shape.length, shape.width - part or part)
+        self.position = None if shape.positions == "none" else nn.Embedding(shape.length, part)
         self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.layers))
         self.norm = nn.LayerNorm(shape.width) if shape.layernorm else nn.Identity()
         self.unembed = nn.Linear(shape.width, shape.outputs)

@@ -94,7 +94,7 @@ def train(spec: Run, device: str = "cpu"):
             if step.ends_epoch:
                 losses[step.epoch], total, count = float(total) / count, 0.0, 0
                 if not np.isfinite(losses[step.epoch]):
-                    sentence = f"the loss is not finite in epoch {step.epoch + 1}; a smaller lr than {spec.lr:g} may help"
+                    sentence = f"the loss is not finite in epoch {step.epoch + 1}; try a smaller lr than {spec.lr:g}"
                     status = Status(Outcome.DIVERGED, sentence)
                     break
     arrays = {"epoch": np.arange(1, spec.epochs + 1), "train_loss": losses}

@@ -4,7 +4,7 @@
                     time (t'_k itself if i = k). t'_i is t_i, or, `shifted`, a symbol of its own for each token.
     classification  k distinct tokens of one of the groups that the vocabulary is split into, then CLS → which group
 
-Loss: `aux` × the mean cross-entropy at all positions but the last + that at the last (induction); at CLS (classification).
+Loss: the cross-entropy at the last position, CLS in classification; induction adds `aux` times its mean at the others.
 """
 
 from dataclasses import dataclass
@@ -89,8 +89,9 @@ class Induction(Task):
     @model_validator(mode="after")
     def _enough_tokens(self) -> Self:
         if self.vocab - 1 < self.tokens:
+            least = self.tokens + 1
             raise ValueError(
-                f"vocab must hold BOS and {self.tokens} distinct tokens, so at least {self.tokens + 1}, got {self.vocab}"
+                f"vocab must be at least {least}, for BOS and {self.tokens} distinct tokens, got {self.vocab}"
             )
         return self
 
