@@ -29,7 +29,7 @@ def test_second_derivative_is_autograds(map):
     rule = cubature(model, 3, orthogonal=True)
     m, r, u = (rng.standard_normal((2, 2)) for _ in range(3))
     order = OrderParameters(m=m, r=r, b=np.array([0.3, -0.6]), v=1.3)
-    found = curvature_over(map, order, u, Samples(rule.X.numpy(), rule.weight.numpy()))
+    found = curvature_over(map, order, u, Samples.of(rule.X.numpy(), rule.weight.numpy()))
     expected = second(lambda t: rule.loss(tensor(m) + t * tensor(u), tensor(r), tensor(order.b), 1.3))
     assert found == pytest.approx(expected, abs=EXACT)
 
@@ -147,3 +147,12 @@ def test_bad_input_is_named():
         growth(FIGURE_1, np.array([1.0, 0.0]), [order, order], SPLIT)
     with pytest.raises(SpecError, match="sigmoid"):
         curvature(FIGURE_1.replace(map="sigmoid"), order, SPLIT)
+    other = unspecialised(FIGURE_1.replace(heads=3), np.zeros(2))
+    with pytest.raises(SpecError, match=r"m must be \[head, feature\] = \[2, 2\]"):
+        curvature(FIGURE_1, other, SPLIT)
+    with pytest.raises(SpecError, match=r"m must be \[head, feature\] = \[2, 2\]"):
+        growth(FIGURE_1, np.array([0.0, 1.0]), [order, other], SPLIT)
+    with pytest.raises(SpecError, match="same spikes' overlaps p"):
+        growth(FIGURE_1, np.array([0.0, 1.0]), [order, order.replace(p=2 * np.eye(2))], SPLIT)
+    with pytest.raises(SpecError, match="heads must be at least 2 to split, got 1"):
+        escape_rates(FIGURE_1.replace(heads=1))

@@ -124,3 +124,35 @@ def test_fixed_point_of_a_start_on_the_curve_is_itself():
     for b in (-3.0, 0.5, 4.0):
         start = (b, gain_on_curve(5, b))
         assert unspecialised_fixed_point(2, 5, *start) == pytest.approx(start, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((4, 5, -800.0), "b must be from -300 to 300, got -800.0"),
+        ((4, 5, 0.0, 1e200), r"v must be from -1e\+50 to 1e\+50, got 1e\+200"),
+        ((4, 5, float("nan")), "b must be from"),
+        ((0, 5), "heads must be a whole number from 1 to 1000000, got 0"),
+        ((4, 2.5), "length must be a whole number"),
+    ],
+)
+def test_a_fixed_point_beyond_all_numbers_is_refused(arguments, message):
+    with pytest.raises(SpecError, match=message):
+        unspecialised_fixed_point(*arguments)
+    full = (*arguments, *(5, 0.0, 1.0)[len(arguments) - 1 :])
+    for function in (conserved_quantity, softmax1_gradient):
+        with pytest.raises(SpecError, match=message):
+            function(*full)
+
+
+@pytest.mark.parametrize(("b", "v"), [(-300.0, 1.0), (300.0, 1.0), (0.0, 1e50), (0.0, -1e50), (-300.0, 1e50)])
+@pytest.mark.parametrize(("heads", "length"), [(1, 1), (10**6, 10**6), (4, 5)])
+def test_every_start_that_is_accepted_has_a_fixed_point(heads, length, b, v):
+    found_b, found_v = unspecialised_fixed_point(heads, length, b, v)
+    assert np.isfinite([found_b, found_v]).all()
+    assert length * found_v == pytest.approx(length + np.exp(found_b))
+
+
+def test_a_gain_beyond_all_numbers_is_refused():
+    with pytest.raises(SpecError, match="b must be at most 300"):
+        gain_on_curve(5, 800.0)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 import softmaxlab as sl
 from softmaxlab.attention import weights
+from softmaxlab.errors import SpecError
 from softmaxlab.specialization.heads import forward, learns_bias, learns_gain
 from softmaxlab.specialization.population import gradient, loss, loss_over, slope_over
 from softmaxlab.specialization.sampling import symmetric
@@ -191,3 +192,46 @@ def test_chunks_add_up(monkeypatch):
     for name in ("loss", "K", "b", "v", "noise"):
         np.testing.assert_allclose(getattr(parts, name), getattr(whole, name), rtol=0, atol=ROUNDING, err_msg=name)
     assert loss_over(model.map, order.K, order.b, order.v, drawn) == pytest.approx(whole.loss, rel=0, abs=ROUNDING)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"samples": "3"}, "samples must be a whole number from 1 up to 16777216, got '3'"),
+        ({"samples": 100.5}, "samples must be a whole number"),
+        ({"samples": 0}, "samples must be a whole number"),
+        ({"samples": True}, "samples must be a whole number"),
+        ({"samples": 2**30}, "samples must be a whole number"),
+        ({"seed": -1}, "seed must be a whole number from 0, got -1"),
+        ({"seed": None}, "seed must be a whole number"),
+    ],
+)
+def test_bad_samples_and_seeds_are_named(arguments, message):
+    model = sp.SingleLocation(FLIPPING, length=3, heads=2)
+    for ask in (
+        lambda: model.loss(np.eye(2), np.eye(2), **arguments),
+        lambda: model.gradient(np.eye(2), np.eye(2), **arguments),
+        lambda: model.bayes_risk(**arguments),
+    ):
+        with pytest.raises(SpecError, match=message):
+            ask()
+    assert model.bayes_risk(np.int64(64)) == model.bayes_risk(64)
+
+
+@pytest.mark.parametrize("ask", ["loss", "gradient"])
+@pytest.mark.parametrize(("m", "v", "message"), [(1e308, 1.0, r"m 1e\+308, r 1, b 0, v 1"), (1.0, 1e200, r"v 1e\+200")])
+def test_a_loss_that_is_not_finite_is_refused_with_its_order_parameters(ask, m, v, message):
+    model = sp.SingleLocation(FLIPPING, length=3, heads=2, map="softmax1")
+    if ask == "gradient" and v > 1:
+        v = 1e308  # the gradient in b is of the size of v²
+    with pytest.raises(SpecError, match=f"the {ask} is not finite at order parameters as large as"):
+        getattr(model, ask)(m * np.eye(2), np.eye(2), v=v, samples=64)
+    with pytest.raises(SpecError, match=message):
+        model.loss(m * np.eye(2), np.eye(2), v=min(v, 1e200), samples=64)
+
+
+def test_a_map_without_a_loss_is_refused():
+    """x/Σx has infinite second moments: the sampled loss never settles, and its flow does not end."""
+    with pytest.raises(SpecError, match="'sum' divides by a sum that is 0"):
+        sp.SingleLocation(FLIPPING, length=3, heads=2, map="sum")
+    assert sp.SingleLocation(FLIPPING, length=3, heads=2, map="abs_norm")

@@ -6,7 +6,7 @@ import pytest
 import softmaxlab as sl
 from softmaxlab.core.spec import from_json
 from softmaxlab.errors import SpecError
-from softmaxlab.specialization.priors import uniforms
+from softmaxlab.specialization.uniform import uniforms
 
 sp = sl.specialization
 SOBOL = 5e-3  # error of a variance over 2^14 quasi-random values; independent ones give 0.1 at variance 10
@@ -54,6 +54,13 @@ def test_the_priors_of_the_paper():
         (lambda: sp.Discrete([[1.0], [2.0]], [1.0]), "one for each"),
         (lambda: sp.Discrete([1.0, 2.0]), "atom, feature"),
         (lambda: sp.Sampled("gausian", F=2), "unknown prior"),
+        (lambda: sp.FlippingSpike(nu=(1e308, 1.0)), "nu"),
+        (lambda: sp.Gaussian(F=2, nu=(1e308, 1.0)), "nu"),
+        (
+            lambda: sp.Gaussian(covariance=np.eye(2) * 1e200),
+            "covariance must hold numbers up to 1e\\+100",
+        ),
+        (lambda: sp.Discrete([[1e200, 0.0]]), "points must hold numbers up to 1e\\+50, got 1e\\+200"),
     ],
 )
 def test_a_bad_prior_is_refused_in_one_line(build, message):
@@ -86,3 +93,63 @@ def test_a_prior_of_ones_own():
 def test_priors_survive_json(prior):
     flow = sp.Flow(sp.SingleLocation(prior, length=3, heads=2))
     assert from_json(flow.json_text()) == flow
+
+
+@pytest.mark.parametrize("prior", [sp.OneHotSpikes(F=2, nu=1e100), sp.Gaussian(F=2, nu=(1e100, 1e100))])
+def test_the_strongest_signals_have_a_finite_risk(prior):
+    risk, error = sp.SingleLocation(prior, length=3, heads=2).bayes_risk(samples=64)
+    assert risk == pytest.approx(0.0, abs=1e-12)
+    assert error == pytest.approx(0.0, abs=1e-12)
+
+
+class TwoAtomsInATest(sp.Prior):
+    """Gives atoms, and nothing else."""
+
+    def atoms(self):
+        return np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([0.25, 0.75])
+
+
+class WideInATest(sp.Prior):
+    """θ of the wrong shape."""
+
+    @property
+    def features(self):
+        return 2
+
+    def theta(self, u):
+        return np.hstack([u, u])
+
+
+class BrokenInATest(WideInATest):
+    def theta(self, u):
+        return u @ np.ones(3)
+
+
+class RareNanInATest(WideInATest):
+    def theta(self, u):
+        return np.where(u > 0.9999, np.nan, u)
+
+
+def test_atoms_are_enough_for_a_prior_of_ones_own():
+    prior = TwoAtomsInATest()
+    assert prior.features == 2
+    np.testing.assert_allclose(prior.moments()[0], [0.25, 1.5])
+    model = sp.SingleLocation(prior, length=3, heads=2)
+    assert sl.simulate(sp.SGD(model, dim=30, batch=4, tau_end=0.1)).status.ok
+    same = sp.SingleLocation(sp.Discrete(*prior.atoms()), length=3, heads=2)
+    assert model.bayes_risk(samples=64) == same.bayes_risk(samples=64)
+
+
+@pytest.mark.parametrize(
+    ("prior", "message"),
+    [
+        (sp.Prior(), "Prior cannot be used: NotImplementedError: Prior gives neither `features` nor `atoms`"),
+        (WideInATest(), "WideInATest must give θ of the shape of u"),
+        (BrokenInATest(), "BrokenInATest cannot be used: ValueError"),
+        (RareNanInATest(), "RareNanInATest must give finite θ"),
+    ],
+)
+def test_a_prior_that_gives_no_theta_is_refused_by_the_model(prior, message):
+    with pytest.raises(SpecError, match=message) as caught:
+        sp.SingleLocation(prior, length=3, heads=2)
+    assert "\n" not in str(caught.value)

@@ -79,3 +79,22 @@ def test_bad_input():
         lab.Pruning(model, order, rule="renormalize")
     with pytest.raises(SpecError, match="head, feature"):
         lab.Sequences(lab.SingleLocation(PRIOR, length=4, heads=2), order)
+
+
+def test_heads_without_any_share_are_still_renormalised():
+    """Where the heads kept have weights that underflow beside the others': the loss was NaN, and the status done."""
+    prior = lab.OneHotSpikes(F=4, nu=700.0)
+    best = lab.bayes_softmax_parameters(prior)
+    model = lab.SingleLocation(prior, length=4, heads=4, map="bayes_softmax")
+    pruned = sl.simulate(lab.Pruning(model, best, samples=256))
+    assert pruned["loss"][0] == pytest.approx(0.0, abs=1e-12)
+    # the other heads put all weight on one token at random where their spike is not: wrong in 3 of 4 cases, by 2
+    expected = [gone / 4 * 2 * 3 / 4 for gone in range(4)]
+    np.testing.assert_allclose(pruned["loss"], expected, atol=0.1)
+
+
+def test_a_total_that_may_vanish_is_refused():
+    model = lab.SingleLocation(PRIOR, length=4, heads=4, map="linear")
+    with pytest.raises(SpecError, match="rule 'total' keeps a total that may be 0 for map 'linear'"):
+        lab.Pruning(model, twice("softmax")[1], rule="total")
+    assert lab.Pruning(model, twice("softmax")[1], rule="count")

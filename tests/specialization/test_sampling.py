@@ -123,3 +123,37 @@ def test_chunks_hold_all_samples_in_order(monkeypatch):
 def test_default_points_are_2_to_15_samples_with_all_images():
     expected = {sp.OneHotSpikes(F=4): 2**13, sp.Gaussian(F=3, nu=(1.0, 1.0)): 2**14, sp.FlippingSpike(): 2**14}
     assert {prior: sampling.default_points(prior) for prior in expected} == expected
+
+
+def test_many_atoms_are_chosen_by_a_coordinate_with_the_moments_of_the_prior():
+    """Beyond MOST_IMAGES atoms each point has one image, so memory does not grow with their number."""
+    points = np.random.default_rng(0).standard_normal((sampling.MOST_IMAGES + 1, 2))
+    few, many = (sp.SingleLocation(sp.Discrete(points[:n]), length=3, heads=2) for n in (len(points) - 1, len(points)))
+    assert symmetric(few, 64, seed=0).size == 64 * sampling.MOST_IMAGES
+    drawn = symmetric(many, 2**12, seed=0, p=P)
+    assert drawn.size == 2**12
+    L_p = np.linalg.cholesky(P)
+    np.testing.assert_allclose((drawn.X @ drawn.weight)[:2, 0], L_p.T @ points.mean(axis=0), atol=LAW)
+    expected = np.eye(2) + L_p.T @ many.prior.moments()[1] @ L_p
+    np.testing.assert_allclose(np.cov(drawn.X[:2, 0]), expected, atol=2 * LAW)
+
+
+def test_samples_are_counted_with_their_images():
+    """32 one-hot spikes and heads took 6 GB and 23 s when `samples` counted base points."""
+    prior = sp.OneHotSpikes(F=32)
+    assert sampling.base_points(prior, 2**14) == 2**9
+    assert sampling.base_points(prior, 1) == sampling.LEAST_BASE
+    assert sampling.base_points(sp.Gaussian(F=2, nu=(1.0, 1.0)), 2**14) == 2**13
+
+
+def test_samples_beyond_memory_are_refused():
+    model = sp.SingleLocation(sp.OneHotSpikes(F=64), length=1000, heads=64)
+    for draw in (symmetric, plain):
+        with pytest.raises(SpecError, match=r"numbers take .* GB, more than 8"):
+            draw(model, 2**15, seed=0)
+
+
+def test_more_chunks_than_samples_are_not_made(monkeypatch):
+    monkeypatch.setattr(sampling, "CHUNK", 5)
+    drawn = symmetric(sp.SingleLocation(UNEVEN, length=3, heads=1), 1, seed=0)
+    assert [len(weight) for _, weight in drawn.chunks] == [1, 1, 1]

@@ -1,17 +1,21 @@
 """SGD as a spec: what it holds, what it refuses, how it ends."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
-from softmaxlab.core.result import Outcome
+from softmaxlab.core.result import Outcome, Result
 from softmaxlab.core.simulate import simulate
 from softmaxlab.core.spec import from_json
 from softmaxlab.core.store import Store
 from softmaxlab.errors import SpecError
+from softmaxlab.specialization import direct, reduced
+from softmaxlab.specialization.flow import Flow
 from softmaxlab.specialization.model import SingleLocation
 from softmaxlab.specialization.order import OrderParameters, random_start
-from softmaxlab.specialization.priors import FlippingSpike
-from softmaxlab.specialization.sgd import SGD
+from softmaxlab.specialization.priors import Discrete, FlippingSpike
+from softmaxlab.specialization.sgd import SGD, Spread
 
 EXACT = 1e-10  # r is a root: its square has half the digits of a small q⊥, which is of order 1 here
 MODEL = SingleLocation(FlippingSpike((2.0, 2.0)), length=4, heads=2)
@@ -111,6 +115,89 @@ def test_noise_alone_is_not_divergence(map, batch):
     assert found.status.ok
 
 
+HARD = OrderParameters(m=np.zeros((1, 2)), r=[[3.0]], b=[6.0], v=20.0)
+RARE = Discrete([[0.0, 0.0], [300.0, 0.0]], [0.99, 0.01])
+
+
+@pytest.mark.parametrize(
+    ("spec", "steps"),
+    [
+        (SGD(SingleLocation(FlippingSpike(), 3, 1, "softmax1"), dim=100, batch=1, lr=1e-9, start=HARD), 400),
+        (SGD(SingleLocation(RARE, 3, 2), dim=100, batch=1, lr=1e-9), 1000),
+        (SGD(SingleLocation(FlippingSpike((50.0, 50.0)), 4, 2), dim=8, batch=1, lr=1e-9), 1000),
+    ],
+    ids=("a large gain", "a rare signal", "a strong signal"),
+)
+def test_heads_that_do_not_move_have_not_diverged(spec, steps):
+    for seed in range(8):
+        assert simulate(spec.replace(tau_end=steps * 1e-9, seed=seed)).status.ok
+
+
+@pytest.mark.parametrize("map", ["softmax", "bayes_softmax"])
+@pytest.mark.parametrize(("length", "heads"), [(4, 2), (10, 2), (10, 1)])
+def test_heads_that_noise_alone_moves_have_diverged(map, length, heads):
+    model = MODEL.replace(map=map, length=length, heads=heads)
+    found = simulate(SGD(model, dim=10**8, batch=2000, tau_end=2.0, points=21))
+    assert found.status.outcome is Outcome.DIVERGED
+    assert "that of no answer" in found.status.sentence
+
+
+def test_a_spread_is_that_of_all_its_losses():
+    losses = np.random.default_rng(0).gamma(2.0, size=57)
+    found = Spread()
+    for part in np.split(losses, [1, 20, 21]):
+        found.add(len(part), part.mean(), part.var() * len(part))
+    np.testing.assert_allclose(found.mean, losses.mean(), rtol=1e-13)
+    np.testing.assert_allclose(found.error, losses.std(ddof=1) / np.sqrt(57), rtol=1e-13)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_first_loss_that_is_not_finite_leaves_the_start(method, monkeypatch):
+    engine = {"reduced": reduced.Reduced, "direct": direct.Direct}[method]
+    gradient = engine.gradient
+    monkeypatch.setattr(engine, "gradient", lambda self: dataclasses.replace(gradient(self), loss=np.inf))
+    found = simulate(SGD(MODEL, **SMALL, method=method))
+    assert found.status.outcome is Outcome.DIVERGED
+    assert "at tau = 0 the loss, or a head, is not finite" in found.status.sentence
+    assert found["tau"].tolist() == [0.0]
+    assert "loss" not in found
+    assert all(np.isfinite(found[name]).all() for name in found)
+
+
+def test_the_largest_signal_has_a_result_and_a_larger_one_a_sentence():
+    found = simulate(SGD(SingleLocation(Discrete([[1e50, 0.0]]), 3, 2), dim=30, batch=4, tau_end=0.1))
+    assert all(np.isfinite(found[name]).all() for name in found)
+    with pytest.raises(SpecError, match="points must hold numbers up to"):
+        SingleLocation(Discrete([[1e200, 0.0]]), 3, 2)
+
+
+def test_too_large_a_dimension_for_the_memory_is_refused_before_work(monkeypatch):
+    spec = SGD(MODEL, dim=10**13, batch=1, lr=0.02, tau_end=0.02, method="direct")
+    with pytest.raises(SpecError, match=r"dim = 10000000000000 needs .* GiB for method='direct'") as error:
+        simulate(spec)
+    assert "\n" not in str(error.value)
+    monkeypatch.setattr(direct, "_memory", lambda: 8.0 * (2 + 6 + 4 + 1) * 60)
+    assert simulate(SGD(MODEL, **SMALL, method="direct")).status.ok
+    with pytest.raises(SpecError, match="dim = 61"):
+        simulate(SGD(MODEL, **SMALL | {"dim": 61}, method="direct"))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_result_starts_another_run_at_its_first_time(method):
+    softmax1 = MODEL.replace(map="softmax1")
+    sgd = simulate(SGD(softmax1, **SMALL, seed=3))
+    flow = simulate(Flow(softmax1, tau_end=1.0, samples=16, start=sgd))
+    for result in (sgd, flow):
+        spec = SGD(softmax1, **SMALL, method=method, start=result)
+        assert from_json(spec.json_text()) == spec
+        found = simulate(spec)
+        for name in ("m", "q", "b", "v"):
+            np.testing.assert_allclose(found[name][0], sgd[name][0], rtol=0, atol=EXACT, err_msg=name)
+        np.testing.assert_allclose(found["p"], sgd["p"], rtol=0, atol=EXACT)
+    overlaps = {"m": sgd["m"][0], "q": sgd["q"][0], "p": sgd["p"]}
+    np.testing.assert_allclose(SGD(softmax1, **SMALL, start=overlaps).start.q, sgd["q"][0], rtol=0, atol=EXACT)
+
+
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
@@ -127,6 +214,9 @@ def test_noise_alone_is_not_divergence(map, batch):
         ({"start": OrderParameters(m=np.zeros((3, 2)), r=np.eye(3))}, "m must be"),
         ({"start": OrderParameters(m=np.zeros((2, 2)), r=np.eye(2)), "eta": 2.0}, "eta has no meaning with start"),
         ({"start": OrderParameters(m=np.full((2, 2), 1e200), r=np.eye(2))}, "start must hold numbers up to"),
+        ({"start": {"m": np.ones((2, 2)), "q": np.eye(2), "zz": 1}}, "unknown field of start 'zz'"),
+        ({"start": {"q": np.eye(2)}}, "start needs m beside q"),
+        ({"start": Result({"w": np.ones(3)}, {"w": ("head",)})}, "a result of Flow or SGD"),
         ({"epochs": 3}, "unknown field of SGD 'epochs'"),
     ],
 )

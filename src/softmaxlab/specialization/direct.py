@@ -7,12 +7,14 @@ Runs on any device of torch, in blocks of bounded memory.
 """
 
 import math
+import os
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
 from softmaxlab.core.random import generator, torch_generator
+from softmaxlab.errors import SpecError
 from softmaxlab.specialization.heads import forward
 from softmaxlab.specialization.model import SingleLocation
 from softmaxlab.specialization.order import OrderParameters
@@ -47,6 +49,7 @@ class Direct:
         seed: int,
         device: str = "cpu",
     ):
+        _check_memory(model, dim)
         self.model, self.dim, self.batch, self.device = model, dim, batch, device
         self.normal = torch_generator(seed, "specialization/direct", device)
         self.uniform = generator(seed, "specialization/direct")
@@ -110,3 +113,23 @@ class Direct:
     def _padded(self, rows: np.ndarray) -> torch.Tensor:
         """Vectors of length D that begin with the rows and go on with zeros."""
         return torch.nn.functional.pad(self._tensor(rows), (0, self.dim - rows.shape[1]))
+
+
+def _check_memory(model: SingleLocation, dim: int) -> None:
+    """Refuse a dimension whose vectors do not fit: the system would end the process, not the allocation."""
+    F, H, L = model.features, model.heads, model.length
+    vectors = F + 3 * H + L + 1  # spikes; heads, their gradient and a block's; one sample and its error
+    needed, there = 8 * vectors * dim, _memory()
+    if needed > there:
+        raise SpecError(
+            f"dim = {dim} needs {needed / 2**30:.3g} GiB for method='direct', got {there / 2**30:.3g} GiB of memory; "
+            "use method='reduced', whose cost does not depend on dim"
+        )
+
+
+def _memory() -> float:
+    """The bytes of this machine, if it tells them."""
+    try:
+        return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (AttributeError, ValueError, OSError):  # not on Windows
+        return math.inf

@@ -24,10 +24,10 @@ from softmaxlab.core.progress import Progress
 from softmaxlab.core.threads import one_blas_thread
 from softmaxlab.errors import SpecError
 from softmaxlab.specialization.coefficients import hessian_coefficients, require_closed_form
-from softmaxlab.specialization.heads import forward, learns_gain
-from softmaxlab.specialization.model import SAMPLES, SingleLocation
+from softmaxlab.specialization.heads import forward, learns_gain, residual
+from softmaxlab.specialization.model import SingleLocation
 from softmaxlab.specialization.order import OrderParameters
-from softmaxlab.specialization.population import SETS, standard_error
+from softmaxlab.specialization.population import POINTS, SETS, mean_and_error, standard_error
 from softmaxlab.specialization.sampling import Samples, symmetric
 
 
@@ -65,6 +65,8 @@ class Growth:
 
 def escape_rates(model: SingleLocation, b: float = 0.0, v: float = 1.0) -> Escape:
     """The rates at m = r = 0 with every b_h = b, in the features orthogonal to E θ."""
+    if model.heads < 2:
+        raise SpecError(f"heads must be at least 2 to split, got {model.heads}")
     mean, covariance = model.prior.moments()
     c = hessian_coefficients(model, b, v)
     # the left singular vectors of a column, after the first, span what is orthogonal to it
@@ -76,13 +78,14 @@ def escape_rates(model: SingleLocation, b: float = 0.0, v: float = 1.0) -> Escap
 
 @one_blas_thread()
 def curvature(
-    model: SingleLocation, order: OrderParameters, direction: np.ndarray, points: int = SAMPLES, seed: int = 0
+    model: SingleLocation, order: OrderParameters, direction: np.ndarray, points: int = POINTS, seed: int = 0
 ) -> tuple[float, float]:
     """∇² Ẽ(u, u) for a direction u [head, feature] of m̂ (of m, if p = I), and its standard error.
 
     The escape rate along u is −∇² Ẽ(u, u)/|u|².
     """
     u = _checked(model, direction)
+    order.of(model)
     sets = (symmetric(model, points, (seed, "curvature", k), order.p) for k in range(SETS))
     return standard_error([curvature_over(model.map, order, u, drawn) for drawn in sets])
 
@@ -93,7 +96,7 @@ def growth(
     tau: np.ndarray,
     path: list[OrderParameters],
     direction: np.ndarray,
-    points: int = SAMPLES,
+    points: int = POINTS,
     seed: int = 0,
 ) -> Growth:
     """The rate at every τ of a path and its integral by the trapezoid rule, for a split along `direction`.
@@ -104,6 +107,9 @@ def growth(
     if tau.shape != (len(path),) or len(path) < 2 or (np.diff(tau) <= 0).any():
         raise SpecError(f"tau must increase, one for each of at least two states, got {tau.size} for {len(path)}")
     u = _checked(model, direction)
+    for order in path:
+        if (order.of(model).p != path[0].p).any():
+            raise SpecError("path must have the same spikes' overlaps p all along")
     rates = np.empty((SETS, len(tau)))
     with Progress(SETS, "escape rate") as progress:
         for k in range(SETS):
@@ -112,7 +118,7 @@ def growth(
             progress.advance()
     steps = (rates[:, 1:] + rates[:, :-1]) / 2 * np.diff(tau)
     logs = np.concatenate([np.zeros((SETS, 1)), np.cumsum(steps, axis=1)], axis=1)
-    (rate, rate_error), (log, log_error) = (_mean_and_error(values) for values in (rates, logs))
+    (rate, rate_error), (log, log_error) = (mean_and_error(values) for values in (rates, logs))
     return Growth(tau, rate, rate_error, log, log_error)
 
 
@@ -128,8 +134,7 @@ def curvature_over(map: str, order: OrderParameters, direction: np.ndarray, samp
         mean, square = ((P * moment).sum(axis=family, keepdims=True) for moment in (delta, delta**2))
         first = gain * (share * (delta - mean)).sum(axis=0)
         second = gain * (share * ((delta - mean) ** 2 - (square - mean**2))).sum(axis=0)
-        res = gain * share.sum(axis=0)
-        res[0] -= 1.0
+        res = residual(gain * share.sum(axis=0))
         total += 2 * float((first * first + res * second).sum(axis=0) @ weight)
     return total
 
@@ -140,8 +145,3 @@ def _checked(model: SingleLocation, direction: np.ndarray) -> np.ndarray:
     if u.shape != expected or not u.any():
         raise SpecError(f"direction must be [head, feature] = {list(expected)} and not 0, got shape {list(u.shape)}")
     return u
-
-
-def _mean_and_error(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Over the first axis, of independent sets."""
-    return values.mean(axis=0), values.std(axis=0, ddof=1) / np.sqrt(len(values))

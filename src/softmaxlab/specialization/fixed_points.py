@@ -18,14 +18,25 @@ from typing import Any
 
 import numpy as np
 
+from softmaxlab.errors import SpecError
+
+MOST = 10**6  # heads and tokens
+STEEPEST, LARGEST = 300.0, 1e50  # |b| and |v|: the exponentials and squares below are finite
+
 
 def conserved_quantity(heads: int, length: int, b: float, v: float) -> float:
     """I(b̃, v), constant along the flow of softmax-1 at m = r = 0."""
+    _check(heads, length, b, v)
+    return _conserved(heads, length, b, v)
+
+
+def _conserved(heads: int, length: int, b: float, v: float) -> float:
     return b - length * math.exp(-b) + v**2 / (2 * heads)
 
 
 def softmax1_gradient(heads: int, length: int, b: float, v: float) -> tuple[float, float]:
     """∂Ẽ/∂b_h of any one head, and ∂Ẽ/∂v, at m = r = 0 and every b_h = b."""
+    _check(heads, length, b, v)
     s = 1 / (length + math.exp(b))
     excess = length * v * s - 1
     return -2 * excess * v / heads * math.exp(b) * s**2, 2 * excess * s
@@ -33,6 +44,8 @@ def softmax1_gradient(heads: int, length: int, b: float, v: float) -> tuple[floa
 
 def gain_on_curve(length: int, b: float) -> float:
     """v with L v = L + e^b: the weights then sum to one at m = r = 0."""
+    if not b <= STEEPEST or length < 1:
+        raise SpecError(f"b must be at most {STEEPEST:g} and length at least 1, got {b!r} and {length!r}")
     return 1 + math.exp(b) / length
 
 
@@ -40,10 +53,11 @@ def unspecialised_fixed_point(heads: int, length: int, b: float = 0.0, v: float 
     """(b̃, v) that the flow of softmax-1 reaches at m = r = 0 from a start (b, v), by default the paper's."""
     from scipy.optimize import brentq
 
-    start = conserved_quantity(heads, length, b, v)
+    _check(heads, length, b, v)
+    start = _conserved(heads, length, b, v)
 
     def difference(at: float) -> float:
-        return conserved_quantity(heads, length, at, gain_on_curve(length, at)) - start
+        return _conserved(heads, length, at, gain_on_curve(length, at)) - start
 
     low, high = -1.0, 1.0
     while difference(low) > 0:
@@ -53,3 +67,12 @@ def unspecialised_fixed_point(heads: int, length: int, b: float = 0.0, v: float 
     tightest = 4 * np.finfo(np.float64).eps  # that brentq takes
     root: Any = brentq(difference, low, high, xtol=1e-15, rtol=tightest)
     return float(root), gain_on_curve(length, float(root))
+
+
+def _check(heads: int, length: int, b: float, v: float) -> None:
+    for name, count in (("heads", heads), ("length", length)):
+        if not isinstance(count, (int, np.integer)) or not 1 <= count <= MOST:
+            raise SpecError(f"{name} must be a whole number from 1 to {MOST}, got {count!r}")
+    for name, value, largest in (("b", b, STEEPEST), ("v", v, LARGEST)):
+        if not abs(value) <= largest:
+            raise SpecError(f"{name} must be from {-largest:g} to {largest:g}, got {value!r}")

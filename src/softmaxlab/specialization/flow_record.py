@@ -5,11 +5,11 @@ time, and at its present rate −dẼ/dτ it changes by less than that in as muc
 passes both, and there are such plateaus: settled does not prove convergence.
 """
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from collections.abc import Mapping
 from softmaxlab.core.result import Outcome, Result, Status
 from softmaxlab.specialization.integrate import Run
 from softmaxlab.specialization.population import SETS, loss_over, standard_error

@@ -50,6 +50,13 @@ def forward(map: str, chi: np.ndarray, b: np.ndarray, v: float) -> Heads:
     return _FORWARD.get(map, lambda *arguments: _by_autograd(map, *arguments))(chi, b, v)
 
 
+def residual(w: np.ndarray) -> np.ndarray:
+    """w − e_0 for weights w [token, ...]: the token to be found is the first."""
+    res = w.copy()
+    res[0] -= 1.0
+    return res
+
+
 def _softmax(chi: np.ndarray, b: np.ndarray, v: float) -> Heads:
     H = len(chi)
     s = chi - chi.max(axis=1, keepdims=True)

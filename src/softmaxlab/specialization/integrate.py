@@ -17,7 +17,7 @@ from softmaxlab.core.result import Outcome, Status
 
 Solver = Literal["RK45", "DOP853", "LSODA", "Euler"]
 Velocity = Callable[[float, np.ndarray], np.ndarray]
-BUDGET = 100_000  # gradients; flows to tau = 1e5 take a few thousand
+BUDGET = 100_000  # gradients; LSODA takes a few hundred to tau = 1e5 with one-hot spikes, Euler as many as it has steps
 LARGE = 1e50  # a state beyond this has diverged; its loss and the square of that are still finite
 
 stopping: ContextVar[threading.Event | None] = ContextVar("stopping", default=None)  # set: end the flows of this thread

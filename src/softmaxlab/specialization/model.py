@@ -15,13 +15,15 @@ from pydantic import Field, model_validator
 from softmaxlab.attention import MAPS
 from softmaxlab.core.registry import Named
 from softmaxlab.core.spec import Record
+from softmaxlab.errors import SpecError
 from softmaxlab.specialization.heads import CLOSED_FORM
-from softmaxlab.specialization.priors import Prior
+from softmaxlab.specialization.priors import Prior, require_usable
 
 if TYPE_CHECKING:
     from softmaxlab.specialization.population import Gradient
 
-SAMPLES = 2**13  # quasi-random points of each of the independent sets that give a standard error
+SAMPLES = 2**14  # in each of the independent sets that give a standard error
+MOST_SAMPLES = 2**24
 
 
 class SingleLocation(Record):
@@ -36,6 +38,12 @@ class SingleLocation(Record):
     def _of_scores(self) -> Self:
         if MAPS[self.map].features is not None:
             raise ValueError(f"map {self.map!r} acts on queries and keys; a map of scores is needed, such as 'softmax'")
+        if MAPS[self.map].normalise == "sum" and not MAPS[self.map].non_negative:
+            raise ValueError(
+                f"map {self.map!r} divides by a sum that is 0 for some Gaussian scores: its weights have no second "
+                "moment, and the loss no value; take one with non-negative weights, such as 'softmax'"
+            )
+        require_usable(self.prior)
         return self
 
     @property
@@ -51,27 +59,44 @@ class SingleLocation(Record):
     def loss(
         self, m: Any, r: Any, b: Any = None, v: float = 1.0, p: Any = None, samples: int = SAMPLES, seed: int = 0
     ) -> tuple[float, float]:
-        """Ẽ and its standard error at order parameters m [head, feature] and r [head, head]."""
+        """Ẽ and its standard error at order parameters m [head, feature] and r [head, head].
+
+        b and v have no effect on a map that does not use them (softmax: neither; Bayes-softmax: b only). `samples`
+        counts those of each of 8 independent sets, the images of all points included (sampling.py).
+        """
         from softmaxlab.specialization.population import loss
 
-        return loss(self, self._order(m, r, b, v, p), samples, seed)
+        return loss(self, self._order(m, r, b, v, p), *_drawn(samples, seed))
 
     def gradient(
         self, m: Any, r: Any, b: Any = None, v: float = 1.0, p: Any = None, samples: int = SAMPLES, seed: int = 0
     ) -> "Gradient":
-        """∇Ẽ in m, r, b and v."""
+        """∇Ẽ in m, r, b and v, over the samples of `loss`."""
         from softmaxlab.specialization.population import gradient
 
-        return gradient(self, self._order(m, r, b, v, p), samples, seed)
+        return gradient(self, self._order(m, r, b, v, p), *_drawn(samples, seed))
 
     def bayes_risk(self, samples: int = SAMPLES, seed: int = 0) -> tuple[float, float]:
-        """The least possible loss, of the estimator that knows the spikes and the prior, and its standard error."""
+        """The least possible loss, of the estimator that knows the spikes and the prior, and its standard error.
+
+        `samples` is as in `loss`. For continuous priors but the Gaussian there is a bias beside the error (bayes.py).
+        """
         from softmaxlab.specialization.bayes import risk
 
-        return risk(self, samples, seed)
+        return risk(self, *_drawn(samples, seed))
 
     def _order(self, m: Any, r: Any, b: Any, v: float, p: Any) -> Any:
         from softmaxlab.specialization.order import OrderParameters
 
         b = np.zeros(self.heads) if b is None else b
         return OrderParameters(m=m, r=r, b=b, v=v, p=p).of(self)
+
+
+def _drawn(samples: Any, seed: Any) -> tuple[int, int]:
+    """Both as whole numbers, or an error."""
+    for name, value, least, most in (("samples", samples, 1, MOST_SAMPLES), ("seed", seed, 0, None)):
+        whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+        if not whole or value < least or (most and value > most):
+            upto = f" up to {most}" if most else ""
+            raise SpecError(f"{name} must be a whole number from {least}{upto}, got {value!r}")
+    return int(samples), int(seed)

@@ -12,12 +12,13 @@ from typing import Any, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from softmaxlab.core.arrays import Array
+from softmaxlab.core.arrays import Array, frozen_array
 from softmaxlab.core.random import generator
 from softmaxlab.core.result import Result
 from softmaxlab.core.spec import Record
 from softmaxlab.errors import SpecError
 from softmaxlab.specialization.model import SingleLocation
+from softmaxlab.specialization.root import symmetric_root
 
 ROUNDING = 1e-9  # how negative an eigenvalue of a Gram matrix may be, relative to its largest, before it is an error
 
@@ -45,16 +46,19 @@ class OrderParameters(Record):
         for name, value, shape in (("r", self.r, (H, H)), ("b", self.b, (H,)), ("p", self.p, (F, F))):
             if value.shape != shape:
                 raise ValueError(f"{name} must have shape {list(shape)} for m {[H, F]}, got {list(value.shape)}")
-        _positive("p", self.p, strictly=True)
+        _require_positive("p", self.p, strictly=True)
         return self
 
     @classmethod
     def from_q(cls, m: Any, q: Any, b: Any = None, v: float = 1.0, p: Any = None) -> Self:
         """The order parameters with overlaps q, r being the symmetric root of q⊥."""
-        found = cls(m=m, r=q, b=b, v=v, p=p)
-        q_perp = found.r - found.m_hat @ found.m_hat.T
-        values, vectors = _positive("q − m p⁻¹ mᵀ", q_perp, scale=np.abs(found.r).max())
-        return found.replace(r=vectors * np.sqrt(np.maximum(values, 0.0)) @ vectors.T)
+        m, q = (_array(name, value) for name, value in (("m", m), ("q", q)))
+        found = cls(m=m, r=np.zeros((m.shape[:1] or (0,)) * 2), b=b, v=v, p=p)
+        if q.shape != found.r.shape:
+            raise SpecError(f"q must have shape {list(found.r.shape)} for m {list(m.shape)}, got {list(q.shape)}")
+        q_perp = q - found.m_hat @ found.m_hat.T
+        _require_positive("q − m p⁻¹ mᵀ", q_perp, scale=float(np.abs(q).max()))
+        return found.replace(r=symmetric_root(q_perp))
 
     @classmethod
     def at(cls, result: Result, row: int = -1) -> Self:
@@ -123,15 +127,24 @@ def random_start(model: SingleLocation, dim: int, eta: float, seed: int) -> Orde
     return OrderParameters(m=m_hat @ L_p.T, r=r, p=L_p @ L_p.T)
 
 
-def _positive(
-    name: str, matrix: np.ndarray, scale: float | None = None, strictly: bool = False
-) -> tuple[np.ndarray, np.ndarray]:
-    """The eigenvalues and vectors of a symmetric positive matrix; an error if it is not."""
+def _array(name: str, value: Any) -> np.ndarray:
+    try:
+        return frozen_array(value)
+    except ValueError as error:
+        raise SpecError(f"{name} {error}") from None
+
+
+def _require_positive(name: str, matrix: np.ndarray, scale: float | None = None, strictly: bool = False) -> None:
+    """An error if a matrix is not symmetric and positive, up to rounding."""
+    if not np.isfinite(matrix).all():
+        raise SpecError(f"{name} must be finite, but its entries overflow")
     rounding = ROUNDING * float(np.abs(matrix).max() if scale is None else scale)
-    if np.abs(matrix - matrix.T).max() > rounding:
-        raise SpecError(f"{name} must be symmetric, {matrix[0, -1]:g} and {matrix[-1, 0]:g} differ")
-    values, vectors = np.linalg.eigh(matrix)
-    if values[0] < -rounding or (strictly and values[0] <= rounding):
+    gap = np.abs(matrix - matrix.T)
+    if gap.max() > rounding:
+        i, j = sorted(int(k) for k in np.unravel_index(gap.argmax(), gap.shape))
+        pair = f"[{i}, {j}] = {matrix[i, j]:g} and [{j}, {i}] = {matrix[j, i]:g}"
+        raise SpecError(f"{name} must be symmetric, its entries {pair} differ")
+    least = np.linalg.eigvalsh(matrix)[0]
+    if least < -rounding or (strictly and least <= rounding):
         kind = "definite" if strictly else "semidefinite"
-        raise SpecError(f"{name} must be positive {kind}, got an eigenvalue {values[0]:g}")
-    return values, vectors
+        raise SpecError(f"{name} must be positive {kind}, got an eigenvalue {least:g}")

@@ -7,18 +7,22 @@ with c, ∂b, ∂v of heads.py at U = res. The samples go through in chunks that
 time are the map's elementwise work, the rest is the two products with X and the exponentials.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from softmaxlab.core.progress import Progress
 from softmaxlab.core.threads import one_blas_thread
-from softmaxlab.specialization.heads import Heads, forward
+from softmaxlab.errors import SpecError
+from softmaxlab.specialization.heads import forward, residual
 from softmaxlab.specialization.model import SingleLocation
 from softmaxlab.specialization.order import OrderParameters
-from softmaxlab.specialization.sampling import Samples, symmetric
+from softmaxlab.specialization.sampling import Samples, base_points, symmetric
 
 SETS = 8  # independent sets of samples, for a standard error
+POINTS = 2**13  # base points in each, where they are not chosen by the number of samples
 
 
 @dataclass(frozen=True)
@@ -45,33 +49,61 @@ class Slope:
     noise: np.ndarray | None = None
 
 
+def sets(model: SingleLocation, samples: int, seed: int, name: str, p: np.ndarray | None = None) -> Iterator[Samples]:
+    """Independent sets of quasi-random samples, `samples` in each with all images."""
+    points = base_points(model.prior, samples)
+    with Progress(SETS, name) as progress:
+        for k in range(SETS):
+            yield symmetric(model, points, (seed, name, k), p)
+            progress.advance()
+
+
 @one_blas_thread()
 def loss(model: SingleLocation, order: OrderParameters, samples: int, seed: int) -> tuple[float, float]:
     """Ẽ and its standard error, over independent sets of quasi-random samples."""
-    sets = (symmetric(model, samples, (seed, "loss", k), order.p) for k in range(SETS))
-    return standard_error([loss_over(model.map, order.K, order.b, order.v, drawn) for drawn in sets])
+    state = model.map, order.K, order.b, order.v
+    with np.errstate(all="ignore"):  # what is not finite is refused
+        found = standard_error([loss_over(*state, drawn) for drawn in sets(model, samples, seed, "loss", order.p)])
+    _require_finite("loss", found, order)
+    return found
 
 
 @one_blas_thread()
 def gradient(model: SingleLocation, order: OrderParameters, samples: int, seed: int) -> Gradient:
     """∇Ẽ, over the same samples as `loss`."""
-    sets = (symmetric(model, samples, (seed, "loss", k), order.p) for k in range(SETS))
-    slopes = [slope_over(model.map, order.K, order.b, order.v, drawn) for drawn in sets]
-    K, b, v = (np.mean([getattr(slope, name) for slope in slopes], axis=0) for name in ("K", "b", "v"))
+    state = model.map, order.K, order.b, order.v
+    with np.errstate(all="ignore"):  # what is not finite is refused
+        slopes = [slope_over(*state, drawn) for drawn in sets(model, samples, seed, "loss", order.p)]
+        K, b, v = (np.mean([getattr(slope, name) for slope in slopes], axis=0) for name in ("K", "b", "v"))
+    _require_finite("gradient", (K, b, v), order)
     F = model.features
     return Gradient(np.linalg.solve(order.L_p.T, K[:, :F].T).T, K[:, F:], b, float(v))
 
 
 def standard_error(values: Sequence[float]) -> tuple[float, float]:
     """The mean of independent values, and its standard error."""
-    return float(np.mean(values)), float(np.std(values, ddof=1) / np.sqrt(len(values)))
+    mean, error = mean_and_error(values)
+    return float(mean), float(error)
+
+
+def mean_and_error(values: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """The means over the first axis, of independent values, and their standard errors."""
+    values = np.asarray(values)
+    return values.mean(axis=0), values.std(axis=0, ddof=1) / np.sqrt(len(values))
+
+
+def _require_finite(what: str, values: Iterable[ArrayLike], order: OrderParameters) -> None:
+    if not all(np.isfinite(value).all() for value in values):
+        largest = {name: np.abs(getattr(order, name)).max() for name in ("m", "r", "b", "v")}
+        given = ", ".join(f"{name} {value:.3g}" for name, value in largest.items())
+        raise SpecError(f"the {what} is not finite at order parameters as large as {given}")
 
 
 def loss_over(map: str, K: np.ndarray, b: np.ndarray, v: float, samples: Samples) -> float:
     """Ẽ as a mean over samples."""
     total = 0.0
     for X, weight in samples.chunks:
-        res = _residual(forward(map, _scores(K, X), b, v))
+        res = residual(forward(map, _scores(K, X), b, v).w)
         total += float(np.vdot(res, res * weight))
     return total
 
@@ -82,7 +114,7 @@ def slope_over(map: str, K: np.ndarray, b: np.ndarray, v: float, samples: Sample
     loss, grad_v, grad_K, grad_b, cc = 0.0, 0.0, np.zeros_like(K), np.zeros(H), np.zeros((H, H))
     for X, weight in samples.chunks:
         heads = forward(map, _scores(K, X), b, v)
-        res = _residual(heads)
+        res = residual(heads.w)
         U = res * weight  # c, ∂b and ∂v are linear in U, so they come out weighted
         c, db, dv = heads.pullback(U)
         loss += float(np.vdot(res, U))
@@ -97,12 +129,6 @@ def slope_over(map: str, K: np.ndarray, b: np.ndarray, v: float, samples: Sample
 def _scores(K: np.ndarray, X: np.ndarray) -> np.ndarray:
     """χ [head, token, sample]."""
     return (K @ _flat(X)).reshape(len(K), *X.shape[1:])
-
-
-def _residual(heads: Heads) -> np.ndarray:
-    res = heads.w.copy()
-    res[0] -= 1.0
-    return res
 
 
 def _flat(x: np.ndarray) -> np.ndarray:

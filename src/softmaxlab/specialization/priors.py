@@ -6,7 +6,8 @@
     discrete         θ = points[i] with probability probabilities[i]
     sampled          θ = f(u) for uniform u, with f of the user's own
 
-A prior is discrete (it has `atoms`), Gaussian, or known by `theta`, its values at uniform numbers.
+A prior is discrete (it has `atoms`), Gaussian, or known by `theta`, its values at uniform numbers. Strengths ν and
+variances are at most LARGEST, |θ| its root: the scores' squares are finite then.
 """
 
 from collections.abc import Callable
@@ -20,27 +21,32 @@ from softmaxlab.core.arrays import Array
 from softmaxlab.core.registry import Named, Registry
 from softmaxlab.core.spec import Record
 from softmaxlab.errors import SpecError
+from softmaxlab.specialization.root import symmetric_root
+from softmaxlab.specialization.uniform import uniforms
 
 SUM_TOLERANCE = 1e-6  # probabilities may come from float32
 SYMMETRY = 1e-9  # of a covariance, relative to its largest entry
-MOMENT_POINTS = 14  # log2 of the quasi-random points that give the moments of a sampled prior
-Strength = Annotated[float, Field(gt=0)]
-Features = Annotated[int, Field(ge=1, le=10_000)]
+MOMENT_POINTS, FEWEST = 14, 8  # log2 of the quasi-random points that give the moments of a sampled prior
+MOMENT_NUMBERS = 20  # log2 of the numbers in them: many features have fewer points
+LARGEST = 1e100
+MOST_FEATURES = 1000  # covariances and the atoms of one-hot spikes have as many squared numbers
+Strength = Annotated[float, Field(gt=0, le=LARGEST)]
+Features = Annotated[int, Field(ge=1, le=MOST_FEATURES)]
 Theta = Callable[[np.ndarray], np.ndarray]
 PRIORS: Registry[Theta] = Registry("prior")
 
 
 class Prior(Record):
-    """P_θ. A prior of your own derives from it and gives `features` and `theta`, or is registered by `register`."""
+    """P_θ. A prior of your own derives from it and gives `atoms`, or `features` and `theta`; or see `register`."""
 
     @property
     def features(self) -> int:
         """F, the number of features."""
-        raise NotImplementedError(f"{type(self).__name__} gives no number of features")
+        return self._given_atoms("features")[0].shape[1]
 
     def theta(self, u: np.ndarray) -> np.ndarray:
         """θ [sample, feature] at uniform numbers u in (0, 1), of the same shape."""
-        raise NotImplementedError(f"{type(self).__name__} gives no θ")
+        return chosen_atoms(*self._given_atoms("theta"), u[:, 0])
 
     def atoms(self) -> tuple[np.ndarray, np.ndarray] | None:
         """The values [atom, feature] and probabilities [atom] of a discrete prior; None for others."""
@@ -48,37 +54,28 @@ class Prior(Record):
 
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
         """E θ [feature] and Cov θ [feature, feature]."""
-        theta, P = self._representatives
+        theta, P = self.representatives
         mean = P @ theta
         return mean, ((theta - mean) * P[:, None]).T @ (theta - mean)
 
     @cached_property
-    def _representatives(self) -> tuple[np.ndarray, np.ndarray]:
-        """The atoms, or many quasi-random values of equal probability."""
+    def representatives(self) -> tuple[np.ndarray, np.ndarray]:
+        """Values [value, feature] and probabilities: the atoms, or many quasi-random values of equal probability."""
         found = self.atoms()
         if found is not None:
             return found
-        theta = self.theta(uniforms(self.features, MOMENT_POINTS, seed=0))
+        log2_points = max(FEWEST, min(MOMENT_POINTS, MOMENT_NUMBERS - (self.features - 1).bit_length()))
+        theta = checked_theta(self, uniforms(self.features, log2_points, seed=0))
         return theta, np.full(len(theta), 1 / len(theta))
 
-
-class FiniteSupport(Prior):
-    """A prior with atoms; θ at uniform numbers follows the first of them."""
-
-    def atoms(self) -> tuple[np.ndarray, np.ndarray]:
-        raise NotImplementedError(f"{type(self).__name__} gives no atoms")
-
-    @property
-    def features(self) -> int:
-        return self.atoms()[0].shape[1]
-
-    def theta(self, u: np.ndarray) -> np.ndarray:
-        points, P = self.atoms()
-        which = np.searchsorted(np.cumsum(P), u[:, 0])
-        return points[np.minimum(which, len(P) - 1)]
+    def _given_atoms(self, missing: str) -> tuple[np.ndarray, np.ndarray]:
+        found = self.atoms()
+        if found is None:
+            raise NotImplementedError(f"{type(self).__name__} gives neither `{missing}` nor `atoms`")
+        return found
 
 
-class FlippingSpike(FiniteSupport):
+class FlippingSpike(Prior):
     """θ = (√ν1, ±√ν2): a constant direction and one that changes its sign."""
 
     nu: tuple[Strength, Strength] = (2.0, 2.0)
@@ -88,17 +85,21 @@ class FlippingSpike(FiniteSupport):
         return np.array([[constant, flipping], [constant, -flipping]]), np.array([0.5, 0.5])
 
 
-class OneHotSpikes(FiniteSupport):
+class OneHotSpikes(Prior):
     """θ = √ν e_f with f uniform over F features."""
 
     F: Features = 4
     nu: Strength = 10.0
 
+    @property
+    def features(self) -> int:
+        return self.F
+
     def atoms(self) -> tuple[np.ndarray, np.ndarray]:
         return np.sqrt(self.nu) * np.eye(self.F), np.full(self.F, 1 / self.F)
 
 
-class Discrete(FiniteSupport):
+class Discrete(Prior):
     """θ = points[i], a row of [atom, feature], with probability probabilities[i]; all equal if not given."""
 
     points: Array
@@ -108,6 +109,7 @@ class Discrete(FiniteSupport):
     def _distribution(self) -> Self:
         if self.points.ndim != 2 or 0 in self.points.shape:
             raise ValueError(f"points must be [atom, feature], got shape {list(self.points.shape)}")
+        _bounded("points", self.points, np.sqrt(LARGEST))
         P = self.probabilities
         if P is None:
             return self
@@ -140,6 +142,7 @@ class Gaussian(Prior):
             return self
         if C.ndim != 2 or C.shape[0] != C.shape[1] or not C.size:
             raise ValueError(f"covariance must be square, got shape {list(C.shape)}")
+        _bounded("covariance", C, LARGEST)
         if np.abs(C - C.T).max() > SYMMETRY * np.abs(C).max():
             raise ValueError("covariance must be symmetric")
         if (least := np.linalg.eigvalsh(C)[0]) < -SYMMETRY * np.abs(C).max():
@@ -148,7 +151,7 @@ class Gaussian(Prior):
 
     @property
     def features(self) -> int:
-        return len(self.matrix())
+        return self.F or len(self.matrix())
 
     def matrix(self) -> np.ndarray:
         """C."""
@@ -159,8 +162,7 @@ class Gaussian(Prior):
 
     def root(self) -> np.ndarray:
         """The symmetric A with A A = C."""
-        values, vectors = np.linalg.eigh(self.matrix())
-        return vectors * np.sqrt(np.maximum(values, 0.0)) @ vectors.T
+        return symmetric_root(self.matrix())
 
     def theta(self, u: np.ndarray) -> np.ndarray:
         from scipy.special import ndtri
@@ -179,11 +181,7 @@ class Sampled(Prior):
 
     @model_validator(mode="after")
     def _shaped(self) -> Self:
-        theta = self.theta(uniforms(self.F, 1, seed=0))
-        if theta.shape != (2, self.F) or not np.isfinite(theta).all():
-            raise ValueError(
-                f"prior {self.name!r} must give finite θ of the shape of u, got {theta.shape} for (2, {self.F})"
-            )
+        checked_theta(self, uniforms(self.F, 1, seed=0))
         return self
 
     @property
@@ -209,10 +207,45 @@ def register(function: Theta | None = None, /, *, name: str | None = None) -> An
     return add if function is None else add(function)
 
 
-def uniforms(dimension: int, log2_points: int, seed: int) -> np.ndarray:
-    """2^log2_points quasi-random points of the open unit cube, [point, dimension]."""
-    from scipy.stats import qmc
+def checked_theta(prior: Prior, u: np.ndarray) -> np.ndarray:
+    """θ at uniform numbers u [sample, feature], refused if it is not finite or of another shape."""
+    name = f"prior {prior.name!r}" if isinstance(prior, Sampled) else type(prior).__name__
+    theta = np.asarray(prior.theta(u))
+    if theta.shape != u.shape:
+        raise SpecError(f"{name} must give θ of the shape of u, got {theta.shape} for {u.shape}")
+    bad = ~(np.abs(theta) <= np.sqrt(LARGEST)).all(axis=1)
+    if bad.any():
+        where = int(np.argmax(bad))
+        seen = f"{np.array2string(theta[where], threshold=4)} at u = {np.array2string(u[where], threshold=4)}"
+        raise SpecError(f"{name} must give finite θ up to {np.sqrt(LARGEST):g}, got {seen}")
+    return theta
 
-    points = qmc.Sobol(dimension, rng=np.random.default_rng(seed)).random_base2(log2_points)
-    # scrambled points lie on a grid of 2^-30 that includes 0, where a normal quantile is infinite
-    return np.clip(points, 2.0**-32, 1 - 2.0**-32)
+
+def require_usable(prior: Prior) -> None:
+    """Refuse a prior of the user's own that gives no θ, or a bad one: before work starts, not in it."""
+    if isinstance(prior, Gaussian):
+        return
+    try:
+        features = prior.features
+        if not isinstance(features, int) or not 1 <= features <= MOST_FEATURES:
+            raise SpecError(f"prior must have from 1 to {MOST_FEATURES} features, got {features!r}")
+        theta, P = prior.representatives
+    except SpecError:
+        raise
+    except Exception as error:  # whatever the user's code raises
+        raise SpecError(f"prior {type(prior).__name__} cannot be used: {type(error).__name__}: {error}") from None
+    if theta.shape != (len(P), features) or not np.isfinite(theta).all() or abs(P.sum() - 1) > SUM_TOLERANCE:
+        raise SpecError(
+            f"the atoms of {type(prior).__name__} must be finite [atom, {features}] with probabilities that sum to 1, "
+            f"got shapes {theta.shape} and {P.shape}"
+        )
+
+
+def chosen_atoms(theta: np.ndarray, P: np.ndarray, u: np.ndarray) -> np.ndarray:
+    """The atoms [sample, feature] that uniform numbers u [sample] choose."""
+    return theta[np.minimum(np.searchsorted(np.cumsum(P), u), len(P) - 1)]
+
+
+def _bounded(name: str, values: np.ndarray, largest: float) -> None:
+    if (found := np.abs(values).max()) > largest:
+        raise ValueError(f"{name} must hold numbers up to {largest:g}, got {found:g}")

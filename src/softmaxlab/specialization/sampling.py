@@ -10,52 +10,72 @@ several images, so that the sampled loss has the symmetries of the prior:
     flipping spike   the second atom uses the normals of the first with the sign of feature 2 changed
     one-hot spikes   atom f uses the normals of atom 0 with the features rolled by f
     discrete         all atoms use the same normals, weighted by their probabilities
-    others           θ = f(u) with F more Sobol coordinates, one image
+    others           θ = f(u) with F more Sobol coordinates, one image; so do more than MOST_IMAGES atoms, with one more
 
 Without them the samples, not the start, choose how a symmetry is broken.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
+from typing import Self
 
 import numpy as np
 
 from softmaxlab.core.random import generator
 from softmaxlab.errors import SpecError
 from softmaxlab.specialization.model import SingleLocation
-from softmaxlab.specialization.priors import FlippingSpike, Gaussian, OneHotSpikes, Prior, uniforms
+from softmaxlab.specialization.priors import FlippingSpike, Gaussian, OneHotSpikes, Prior, checked_theta, chosen_atoms
+from softmaxlab.specialization.root import symmetric_root
+from softmaxlab.specialization.uniform import opened, uniforms
 
 SOBOL_DIMENSIONS = 21201  # as many as SciPy has direction numbers for
-# numbers of X in one chunk: its temporaries stay in a core's cache, and are small enough that a thread's allocator keeps
+# numbers of X in one chunk: its temporaries stay in a core's cache, and are so small that a thread's allocator keeps
 # them; with 2^16 it gives them back to the system after every use, which made flows in threads ten times slower
 CHUNK = 2**14
 DEFAULT_SAMPLES = 2**15  # of a flow, all images counted: m of Figure 1 is then within .02 up to tau = 100
 LEAST_POINTS = 2**10
+MOST_IMAGES = 64
+LEAST_BASE = 4  # base points in a set, however few samples are asked for
+LARGEST_X = 2**30  # numbers in the samples: 8 GB
 
 Seed = int | tuple[int, str, int]
 
 
 @dataclass(frozen=True)
 class Samples:
-    """X [feature and head, token, sample] and the samples' weights, which sum to 1.
+    """`chunks` of samples, each X [feature and head, token, sample] with the samples' weights; all weights sum to 1.
 
     `quasi` tells whether the points are Sobol's.
     """
 
-    X: np.ndarray
-    weight: np.ndarray
+    chunks: list[tuple[np.ndarray, np.ndarray]]
     quasi: bool = True
 
-    @cached_property
-    def chunks(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Contiguous parts (X, weight), small enough for a core's cache."""
-        n, L, N = self.X.shape
-        parts = max(1, round(n * L * N / CHUNK))
-        cuts = np.linspace(0, N, parts + 1).astype(int)
-        return [
-            (np.ascontiguousarray(self.X[:, :, i:j]), np.ascontiguousarray(self.weight[i:j])) for i, j in pairwise(cuts)
-        ]
+    @classmethod
+    def of(cls, X: np.ndarray, weight: np.ndarray, quasi: bool = True) -> Self:
+        """Samples given whole."""
+        cuts = pairwise(_cuts(X.shape[0] * X.shape[1], X.shape[2]))
+        return cls([(np.ascontiguousarray(X[:, :, i:j]), weight[i:j].copy()) for i, j in cuts], quasi)
+
+    @property
+    def size(self) -> int:
+        return sum(len(weight) for _, weight in self.chunks)
+
+    @property
+    def X(self) -> np.ndarray:
+        """A copy of all of them together."""
+        return np.concatenate([X for X, _ in self.chunks], axis=-1)
+
+    @property
+    def weight(self) -> np.ndarray:
+        return np.concatenate([weight for _, weight in self.chunks])
+
+
+def _cuts(numbers: int, samples: int) -> np.ndarray:
+    """Where samples of so many numbers each are cut, to have chunks small enough for a core's cache."""
+    parts = min(max(1, round(numbers * samples / CHUNK)), samples)
+    return np.linspace(0, samples, parts + 1).astype(int)
 
 
 def default_points(prior: Prior) -> int:
@@ -68,7 +88,12 @@ def images(prior: Prior) -> int:
     if isinstance(prior, Gaussian):
         return 2
     atoms = prior.atoms()
-    return 1 if atoms is None else len(atoms[1])
+    return 1 if atoms is None or len(atoms[1]) > MOST_IMAGES else len(atoms[1])
+
+
+def base_points(prior: Prior, samples: int) -> int:
+    """How many base points give so many samples with all their images, or a few more."""
+    return max(LEAST_BASE, -(-samples // images(prior)))
 
 
 def symmetric(model: SingleLocation, points: int, seed: Seed, p: np.ndarray | None = None) -> Samples:
@@ -78,33 +103,46 @@ def symmetric(model: SingleLocation, points: int, seed: Seed, p: np.ndarray | No
     """
     prior, F = model.prior, model.features
     L_p = np.eye(F) if p is None else np.linalg.cholesky(p)
+    if points < 1:
+        raise SpecError(f"samples must be at least 1, got {points}")
+    log2_points = (points - 1).bit_length()
+    _require_room(model, 2**log2_points * images(prior))
     atoms = prior.atoms()
-    drawn = F if atoms is None and not isinstance(prior, Gaussian) else 0  # coordinates that θ itself takes
-    u, quasi = _uniforms(drawn + model.length * (F + model.heads), points, seed)
+    if isinstance(prior, Gaussian) or (atoms and len(atoms[1]) <= MOST_IMAGES):
+        drawn = 0  # coordinates that θ itself takes
+    else:
+        drawn = 1 if atoms else F
+    u, quasi = _uniforms(drawn + model.length * (F + model.heads), log2_points, seed)
     X = _normals(u[:, drawn:], model)
     if isinstance(prior, Gaussian):
-        X[:F, 0] = _root(np.eye(F) + L_p.T @ prior.matrix() @ L_p) @ X[:F, 0]
-        parts, P = [X, _reflected(X, slice(F))], np.array([0.5, 0.5])
-    elif atoms is None:
-        X[:F, 0] += (prior.theta(u[:, :drawn]) @ L_p).T
-        parts, P = [X], np.ones(1)
-    else:
+        X[:F, 0] = symmetric_root(np.eye(F) + L_p.T @ prior.matrix() @ L_p) @ X[:F, 0]
+        return _imaged(X, [_same, _reflected(slice(F))], np.array([0.5, 0.5]), quasi)
+    if atoms and not drawn:
         theta, P = atoms
-        parts = [_image(prior, X, i) for i in range(len(P))]
-        for image, theta_hat in zip(parts, theta @ L_p):
-            image[:F, 0] += theta_hat[:, None]
-    each = X.shape[-1]
-    return Samples(np.concatenate(parts, axis=-1), np.repeat(P / each, each), quasi)
+        return _imaged(X, [_image(prior, i, theta_hat) for i, theta_hat in enumerate(theta @ L_p)], P, quasi)
+    theta = chosen_atoms(*atoms, u[:, 0]) if atoms else checked_theta(prior, u[:, :drawn])
+    X[:F, 0] += (theta @ L_p).T
+    return _imaged(X, [_same], np.ones(1), quasi)
 
 
 def plain(model: SingleLocation, points: int, seed: Seed | np.random.Generator, p: np.ndarray | None = None) -> Samples:
     """Independent samples, as in Appendix B; a generator in place of a seed is drawn from."""
     rng = seed if isinstance(seed, np.random.Generator) else _generator(seed)
     F = model.features
+    _require_room(model, points)
     X = rng.standard_normal((F + model.heads, model.length, points))
-    theta = model.prior.theta(_open(rng.random((points, F))))
+    theta = checked_theta(model.prior, opened(rng.random((points, F))))
     X[:F, 0] += (theta if p is None else theta @ np.linalg.cholesky(p)).T
-    return Samples(X, np.full(points, 1 / points), quasi=False)
+    return Samples.of(X, np.full(points, 1 / points), quasi=False)
+
+
+def _require_room(model: SingleLocation, samples: int) -> None:
+    numbers = samples * model.length * (model.features + model.heads)
+    if numbers > LARGEST_X:
+        raise SpecError(
+            f"{samples} samples of L (F + H) = {numbers // samples} numbers take {8 * numbers / 2**30:.3g} GB, "
+            f"more than {8 * LARGEST_X / 2**30:.3g}; ask for fewer samples, or a smaller model"
+        )
 
 
 def _generator(seed: Seed) -> np.random.Generator:
@@ -112,20 +150,12 @@ def _generator(seed: Seed) -> np.random.Generator:
     return generator(number, "/".join(["specialization", *map(str, name)]))
 
 
-def _uniforms(dimension: int, points: int, seed: Seed) -> tuple[np.ndarray, bool]:
+def _uniforms(dimension: int, log2_points: int, seed: Seed) -> tuple[np.ndarray, bool]:
     """Points [point, dimension] of the unit cube, and whether they are Sobol's, which end at some dimension."""
-    if points < 1:
-        raise SpecError(f"samples must be at least 1, got {points}")
     rng = _generator(seed)
-    log2_points = (points - 1).bit_length()
     if dimension > SOBOL_DIMENSIONS:
-        return _open(rng.random((2**log2_points, dimension))), False
+        return opened(rng.random((2**log2_points, dimension))), False
     return uniforms(dimension, log2_points, seed=int(rng.integers(2**63))), True
-
-
-def _open(u: np.ndarray) -> np.ndarray:
-    """Without 0, where a normal quantile is infinite."""
-    return np.maximum(u, 2.0**-54)
 
 
 def _normals(u: np.ndarray, model: SingleLocation) -> np.ndarray:
@@ -138,23 +168,44 @@ def _normals(u: np.ndarray, model: SingleLocation) -> np.ndarray:
     return np.ascontiguousarray(np.concatenate([chi, xi], axis=1).swapaxes(0, 1))
 
 
-def _image(prior: Prior, X: np.ndarray, i: int) -> np.ndarray:
-    """The normals that atom i uses."""
-    if isinstance(prior, FlippingSpike) and i == 1:
-        return _reflected(X, slice(1, 2))
-    F = prior.features
-    if isinstance(prior, OneHotSpikes):
-        return np.concatenate([np.roll(X[:F], i, axis=0), X[F:]])
+Image = Callable[[np.ndarray], np.ndarray]
+
+
+def _imaged(X: np.ndarray, images: list[Image], P: np.ndarray, quasi: bool) -> Samples:
+    """All images of base points X, one after the other, each weighted by its P; made chunk by chunk."""
+    n, L, each = X.shape
+    chunks = []
+    for i, j in pairwise(_cuts(n * L, each * len(P))):
+        within = [(k, max(i - k * each, 0), min(j - k * each, each)) for k in range(i // each, -(-j // each))]
+        parts = [images[k](X[:, :, a:b]) for k, a, b in within]
+        weight = np.concatenate([np.full(b - a, P[k] / each) for k, a, b in within])
+        chunks.append((parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1), weight))
+    return Samples(chunks, quasi)
+
+
+def _same(X: np.ndarray) -> np.ndarray:
     return X.copy()
 
 
-def _reflected(X: np.ndarray, features: slice) -> np.ndarray:
-    image = X.copy()
-    image[features] *= -1
+def _reflected(features: slice) -> Image:
+    def image(X: np.ndarray) -> np.ndarray:
+        X = X.copy()
+        X[features] *= -1
+        return X
+
     return image
 
 
-def _root(C: np.ndarray) -> np.ndarray:
-    """The symmetric root, which keeps features apart that C keeps apart."""
-    values, vectors = np.linalg.eigh(C)
-    return vectors * np.sqrt(values) @ vectors.T
+def _image(prior: Prior, i: int, theta_hat: np.ndarray) -> Image:
+    """The samples of atom i that base points give."""
+    F = len(theta_hat)
+    reflected = _reflected(slice(1, 2)) if isinstance(prior, FlippingSpike) and i == 1 else _same
+
+    def image(X: np.ndarray) -> np.ndarray:
+        X = reflected(X)
+        if isinstance(prior, OneHotSpikes):
+            X[:F] = np.roll(X[:F], i, axis=0)
+        X[:F, 0] += theta_hat[:, None]
+        return X
+
+    return image

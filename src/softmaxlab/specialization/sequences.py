@@ -12,6 +12,8 @@ from softmaxlab.specialization.bayes import posterior
 from softmaxlab.specialization.heads import forward
 from softmaxlab.specialization.model import SingleLocation
 from softmaxlab.specialization.order import OrderParameters
+from softmaxlab.specialization.priors import checked_theta
+from softmaxlab.specialization.uniform import opened
 
 
 class Sequences(Spec):
@@ -35,7 +37,7 @@ class Sequences(Spec):
     def _run(self, device: str) -> Result:
         L, F, n = self.model.length, self.model.features, self.model.features + self.model.heads
         draw = generator(self.seed, "specialization/sequences")
-        theta = self.model.prior.theta(draw.random((self.count, F)))
+        theta = checked_theta(self.model.prior, opened(draw.random((self.count, F))))
         relevant = draw.integers(L, size=self.count)
         X = draw.standard_normal((n, L, self.count))
         X[:F, relevant, np.arange(self.count)] += (theta @ self.order.L_p).T

@@ -17,24 +17,17 @@ from softmaxlab.core.result import Outcome, Result, Status
 from softmaxlab.core.spec import Spec
 from softmaxlab.core.threads import one_blas_thread
 from softmaxlab.errors import unknown
+from softmaxlab.specialization.flow_record import result_of
 from softmaxlab.specialization.heads import CLOSED_FORM
 from softmaxlab.specialization.model import SingleLocation
 from softmaxlab.specialization.order import OrderParameters, random_start
+from softmaxlab.specialization.start import Start, check
 
 METHODS = ("reduced", "direct")
 CERTAIN = 6.0  # standard errors
-FEW, WIDEST = 30, 1.0  # samples too few to tell the spread of their losses, which is below this until v diverges
+FEW = 30  # losses that tell their own spread
+GROWN = 2.0  # times the start's: heads, or a gain, shorter than this have not diverged, whatever the noise says
 LONG = 1e3  # times the larger of the start's and the signal's |k|²: softer heads already attend one token only
-AXES = {
-    "tau": ("tau",),
-    "m": ("tau", "head", "feature"),
-    "r": ("tau", "head", "other_head"),
-    "q": ("tau", "head", "other_head"),
-    "b": ("tau", "head"),
-    "v": ("tau",),
-    "loss": ("tau",),
-    "p": ("feature", "other_feature"),
-}
 LARGEST = 1e100  # of what a start holds: its squares are finite
 Positive = Annotated[float, Field(gt=0)]
 
@@ -42,8 +35,9 @@ Positive = Annotated[float, Field(gt=0)]
 class SGD(Spec):
     """round(tau_end/lr) steps on batches of `batch` samples, recorded at `points` evenly spaced ones.
 
-    The start is k*_f ~ N(0, I/D), k_h ~ N(0, η² I/D), b = 0, v = 1, or vectors that have the order parameters `start`.
-    The loss is that of the batch drawn at the recorded step, the last one included.
+    The start is k*_f ~ N(0, I/D), k_h ~ N(0, η² I/D), b = 0, v = 1, or vectors that have the order parameters `start`;
+    a result there (of SGD or of a flow) stands for those at its first time. The loss is that of the batch drawn at
+    the recorded step, the last one included.
     """
 
     model: SingleLocation
@@ -55,7 +49,7 @@ class SGD(Spec):
     seed: int = Field(default=0, ge=0)
     eta: float = Field(default=1.0, gt=0, le=LARGEST)
     points: int = Field(default=101, ge=2, le=1_000_000)
-    start: OrderParameters | None = None
+    start: Start | None = None
 
     @field_validator("method")
     @classmethod
@@ -77,15 +71,10 @@ class SGD(Spec):
         if not 1 <= self.tau_end / self.lr < 1e15:
             raise ValueError(f"tau_end must hold from 1 to 1e15 steps of lr = {self.lr:g}, got {self.tau_end:g}")
         if self.start is not None:
-            self._check_start(self.start.of(self.model))
+            check(self.start, self.model, LARGEST)
+            if self.eta != 1.0:
+                raise ValueError(f"eta has no meaning with start, got {self.eta}; leave it out")
         return self
-
-    def _check_start(self, start: OrderParameters) -> None:
-        largest = max(np.abs(values).max() for values in (start.K, start.b, start.v, start.p))
-        if not largest <= LARGEST:
-            raise ValueError(f"start must hold numbers up to {LARGEST:g}, got {largest:g}")
-        if self.eta != 1.0:
-            raise ValueError(f"eta has no meaning with start, got {self.eta}; leave it out")
 
     @property
     def steps(self) -> int:
@@ -102,7 +91,8 @@ class SGD(Spec):
         with np.errstate(all="ignore"):  # what is not finite becomes a status
             status = _follow(self, engine, history)
         notes = {"steps": int(self.steps), "samples": int(self.steps * self.batch), "batch_noise": self.batch_noise}
-        return Result(history.arrays(engine.p), AXES, status, notes)
+        arrays = history.arrays(engine.p)
+        return result_of(arrays, int(np.isfinite(arrays["loss"]).sum()), status, notes)
 
     @property
     def batch_noise(self) -> float:
@@ -150,39 +140,66 @@ class History:
         return {"tau": tau, "m": m, "r": r, "q": q, "b": b, "v": v, "loss": loss, "p": p}
 
 
+class Spread:
+    """The number, mean and variance of some losses, added one by one or a batch of them at a time."""
+
+    def __init__(self):
+        self.count, self.mean, self.squares = 0, 0.0, 0.0  # squares: of the distances to the mean
+
+    def add(self, count: int, mean: float, squares: float = 0.0) -> None:
+        apart, total = mean - self.mean, self.count + count
+        self.mean += apart * count / total
+        self.squares += squares + apart * apart * self.count * count / total
+        self.count = total
+
+    @property
+    def error(self) -> float:
+        """The standard error of the mean."""
+        return float(np.sqrt(self.squares / self.count / max(self.count - 1, 1)))
+
+
 class Watch:
     """Tells what has gone wrong, if anything.
 
     Divergence need not end in infinity: softmax heads of any length have a loss of order 1. They have diverged where
-    their loss, in the later half of the batches, is surely above that of no answer and above what it was at first.
+    they have grown, and where their loss, in the later batches, is surely above that of no answer and above what it was
+    at first. The later batches are those since the last power of two but one: half of all at least. Their losses tell
+    their own spread, since few samples in a batch do not; at first it is told by the samples of a batch, or of several.
     """
 
     def __init__(self, spec: SGD, engine: Engine):
         mean, covariance = spec.model.prior.moments()
         signal = np.trace(engine.p @ (covariance + np.outer(mean, mean)))  # E |Σ_f θ_f k*_f|²
         self.no_answer = 1 + signal / spec.dim
-        self.longest = LONG * max(1 + signal, _longest(engine))
-        self.batch = spec.batch
-        self.losses: list[float] = []
-        self.variances: list[float] = []  # of the mean over a batch
+        self.start, self.gain = _longest(engine), abs(engine.v)
+        self.longest = LONG * max(1 + signal, self.start)
+        self.batch, self.batches = spec.batch, 0
+        self.first, self.before, self.since = Spread(), Spread(), Spread()
 
     def finite(self, engine: Engine, total: Any) -> bool:
         """Note a batch; False if its loss, or the heads, are not finite."""
         loss = total.loss / self.batch
-        spread = total.square / self.batch - loss * loss if self.batch >= FEW else WIDEST
-        self.losses.append(loss)
-        self.variances.append(max(spread, 0.0) / self.batch)
+        if self.first.count < FEW:
+            self.first.add(self.batch, loss, max(total.square - loss * total.loss, 0.0))
+        self.batches += 1
+        if self.batches.bit_count() == 1:
+            self.before, self.since = self.since, Spread()
+        self.since.add(1, loss)
         return all(np.isfinite(value).all() for value in (loss, *engine.order(), engine.b, engine.v))
 
     def fault(self, engine: Engine) -> str | None:
-        later = len(self.losses) // 2
-        loss = np.mean(self.losses[later:])
-        error = np.sqrt(np.sum(self.variances[later:])) / len(self.losses[later:])
-        first = self.losses[0] + CERTAIN * np.sqrt(self.variances[0])
-        if loss - CERTAIN * error > max(self.no_answer, first):
-            return f"the loss is {loss:.3g}, more than at first and than that of no answer"
         length = _longest(engine)
-        return f"a head has |k|² = {length:.3g}, more than any signal asks for" if length > self.longest else None
+        if length > self.longest:
+            return f"a head has |k|² = {length:.3g}, more than any signal asks for"
+        later = Spread()
+        for part in (self.before, self.since):
+            if part.count:
+                later.add(part.count, part.mean, part.squares)
+        grown = length > GROWN * self.start or abs(engine.v) > GROWN * self.gain
+        bound = max(self.no_answer, self.first.mean + CERTAIN * self.first.error)
+        if grown and later.count >= FEW and later.mean - CERTAIN * later.error > bound:
+            return f"the loss is {later.mean:.3g}, more than at first and than that of no answer"
+        return None
 
 
 def _follow(spec: SGD, engine: Engine, history: History) -> Status:
@@ -191,12 +208,13 @@ def _follow(spec: SGD, engine: Engine, history: History) -> Status:
     with Progress(spec.steps, "SGD") as progress:
         for step in range(spec.steps + 1):
             total = engine.gradient()
-            if not watch.finite(engine, total):
-                return _diverged(spec, step, "the heads are not finite any more")
-            if step in recorded:
+            finite = watch.finite(engine, total)
+            if step in recorded and (finite or step == 0):
                 history.add(step, engine, total.loss / spec.batch)
-                if fault := watch.fault(engine):
-                    return _diverged(spec, step, fault)
+            if not finite:
+                return _diverged(spec, step, "the loss, or a head, is not finite")
+            if step in recorded and (fault := watch.fault(engine)):
+                return _diverged(spec, step, fault)
             if step < spec.steps:
                 engine.step(total, spec.lr)
                 progress.advance()

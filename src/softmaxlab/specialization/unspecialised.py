@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from softmaxlab.errors import SpecError
-from softmaxlab.specialization.model import SAMPLES, SingleLocation
+from softmaxlab.specialization.model import SingleLocation
 from softmaxlab.specialization.order import OrderParameters
-from softmaxlab.specialization.population import SETS, slope_over
+from softmaxlab.specialization.population import POINTS, SETS, mean_and_error, slope_over
 from softmaxlab.specialization.sampling import symmetric
 
 
@@ -38,7 +38,7 @@ def unspecialised(
 
 
 def mean_gradient(
-    model: SingleLocation, x: float, r1: float, r2: float = 0.0, b: float = 0.0, v: float = 1.0, points: int = SAMPLES
+    model: SingleLocation, x: float, r1: float, r2: float = 0.0, b: float = 0.0, v: float = 1.0, points: int = POINTS
 ) -> MeanGradient:
     """c^(1)(x, r, b, v) and what the gradient has beside it, over independent sets of quasi-random points."""
     mean, _ = model.prior.moments()
@@ -51,5 +51,5 @@ def mean_gradient(
         found.append(slope.K[:, : model.features].mean(axis=0))
     c1 = -(np.array(found) @ mean) / (mean @ mean)
     e = np.array(found) + np.outer(c1, mean)
-    error = np.std(np.column_stack([c1, e]), axis=0, ddof=1) / np.sqrt(SETS)
-    return MeanGradient(float(c1.mean()), float(error[0]), e.mean(axis=0), error[1:])
+    mean_of, error = mean_and_error(np.column_stack([c1, e]))
+    return MeanGradient(float(mean_of[0]), float(error[0]), mean_of[1:], error[1:])

@@ -17,6 +17,7 @@ from softmaxlab.specialization import (
     Flow,
     Gaussian,
     OneHotSpikes,
+    OrderParameters,
     Prior,
     SingleLocation,
     bayes_softmax_parameters,

@@ -8,16 +8,20 @@ import numpy as np
 from softmaxlab.core.result import Result
 from softmaxlab.papers.claim import Claim, Finding, Verdict, within
 from softmaxlab.papers.specialization.claims_runs import PAPER, finished
-from softmaxlab.specialization import Discrete, FlippingSpike, Flow, Gaussian, OrderParameters, SingleLocation
+from softmaxlab.specialization import Discrete, FlippingSpike, Flow, Gaussian, OrderParameters, Prior, SingleLocation
 
 FIG4 = SingleLocation(prior=Gaussian(F=3, nu=(20.0, 1.0)), length=5, heads=8)
+UNEVEN = Gaussian(F=2, nu=(8.0, 2.0))
 CROSS = Discrete(points=np.sqrt(8.0) * np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]]))
 SEEDS = 3
+LATE = 5000.0  # a τ at which slow heads have moved
+RUNS = 4  # of Figure 4, as many as in Figures 19 and 20
 LEARNT = 0.1  # mean |m_hf|: ten times the noise of the start
 LATER = 1.2  # a feature comes after another if it takes that much longer
 ALIGNED = 0.95  # |cos| of the first direction learnt and s_1, when the noise of the start is still a tenth of it
 PART = 0.1  # of the largest |m_hf|: less does not count as a head's part in a combination
 OPPOSITE = 0.95  # |cos| of two heads, or of a head and s_f
+STARTS = {6: 1, 5: 3}  # starts with so many of eight heads on one side
 ANGLE = 0.5  # between s_1 and the first axis
 
 
@@ -28,15 +32,27 @@ def rotation() -> np.ndarray:
 
 
 def learnt_in_order_of_variance(nu: tuple[float, float]) -> Finding:
-    """When mean_h |m_hf| exceeds 0.1 for three features, over seeds: H = 8, L = 5 as in Figure 4.
+    """When mean_h |m_hf| exceeds 0.1 for three features, H = 8, L = 5, over seeds; and how far Figure 4's third comes.
 
-    Not its variances 20 to 1: the third feature is then still below 0.1 at τ = 5000 in one run of four.
+    For Figure 4, Var θ = 20, 10.5, 1: a late time, and more samples, since with few the third follows their noise.
     """
     model = SingleLocation(prior=Gaussian(F=3, nu=nu), length=5, heads=8)
     times = np.array([_times(_run(model, 300.0, seed), np.eye(3)) for seed in range(SEEDS)])
     ratio = float((times[:, 1:] / times[:, :-1]).min())
     shown = "; ".join(", ".join(f"{t:.0f}" for t in row) for row in times)
-    return within(LATER / ratio, 1.0, f"Var θ = {np.diag(model.prior.moments()[1])}: learnt at τ = {shown}")
+    text = f"Var θ = {np.diag(model.prior.moments()[1])}: learnt at τ = {shown}"
+    if not ratio >= LATER:
+        return Finding(Verdict.FAILS, text)
+    third = last_feature_of_figure_4()
+    text += f"; Figure 4's third feature, Var θ_3 = 1, has mean |m_h3| = {', '.join(f'{x:.2f}' for x in third)}"
+    text += f" at τ = {LATE:g} in {RUNS} runs"
+    return Finding(Verdict.HOLDS if min(third) > LEARNT else Verdict.CONDITION, text)
+
+
+def last_feature_of_figure_4() -> list[float]:
+    """mean_h |m_h3| at a late time, in each run."""
+    specs = [Flow(model=FIG4, tau_end=LATE, points=2, seed=seed, samples=2**12) for seed in range(RUNS)]
+    return [float(np.abs(finished(spec)["m"][-1, :, 2]).mean()) for spec in specs]
 
 
 def pca_of_theta(variances: tuple[float, float]) -> Finding:
@@ -111,21 +127,30 @@ def directions(m: np.ndarray) -> np.ndarray:
     return (m / length[:, None])[length > 0.5 * length.max()]
 
 
-def misplaced_heads_return(tau_end: float) -> Finding:
-    """Eight heads that start 6 to 2, and 5 to 3, on the two sides of s_1: how they are split at the end."""
-    model = SingleLocation(prior=Gaussian(F=2, nu=(8.0, 2.0)), length=4, heads=8)
-    draw = np.random.default_rng(0)
-    ends = []
-    for ahead in (6, 5):
-        m = 0.01 * draw.standard_normal((8, 2))
-        m[:, 0] += 0.3 * np.where(np.arange(8) < ahead, 1.0, -1.0)
-        start = OrderParameters(m=m, r=0.3 * np.eye(8) + 0.01 * draw.standard_normal((8, 8)))
-        run = finished(Flow(model=model, tau_end=tau_end, points=2, start=start, samples=2**11))
-        ends.append((int((run["m"][-1, :, 0] > 0).sum()), float(run["loss"][-1])))
-    shown = ", ".join(f"{ahead} to {8 - ahead} (loss {loss:.4f})" for ahead, loss in ends)
-    even = [ahead == 4 for ahead, _ in ends]
+def misplaced_heads_return(prior: Prior) -> Finding:
+    """Eight heads that start 6 to 2, and 5 to 3, on the two sides of s_1: how they are split late.
+
+    With as few as 2^11 base points some stay 5 to 3, in a minimum of those samples that 2^13 do not have.
+    """
+    ends = {ahead: [split_at_the_end(prior, ahead, seed) for seed in range(runs)] for ahead, runs in STARTS.items()}
+    shown = "; ".join(
+        f"from {ahead} to {8 - ahead}: " + ", ".join(f"{end} to {8 - end} ({loss:.3f})" for end, loss in of_start)
+        for ahead, of_start in ends.items()
+    )
+    even = [end == 4 for of_start in ends.values() for end, _ in of_start]
     verdict = Verdict.HOLDS if all(even) else Verdict.CONDITION if any(even) else Verdict.FAILS
-    return Finding(verdict, f"from 6 to 2 and 5 to 3, at τ = {tau_end:g} the heads are {shown}")
+    return Finding(verdict, f"splits (and losses) at τ = {LATE:g} {shown}")
+
+
+def split_at_the_end(prior: Prior, ahead: int, seed: int) -> tuple[int, float]:
+    """How many of eight heads are on the side of s_1 in the end, if `ahead` are at first; and the loss."""
+    draw = np.random.default_rng([seed, ahead])
+    m = 0.01 * draw.standard_normal((8, 2))
+    m[:, 0] += 0.3 * np.where(np.arange(8) < ahead, 1.0, -1.0)
+    start = OrderParameters(m=m, r=0.3 * np.eye(8) + 0.01 * draw.standard_normal((8, 8)))
+    model = SingleLocation(prior=prior, length=4, heads=8)
+    run = finished(Flow(model=model, tau_end=LATE, points=2, start=start, seed=seed, samples=2**13))
+    return int((run["m"][-1, :, 0] > 0).sum()), float(run["loss"][-1])
 
 
 CLAIMS = (
@@ -139,6 +164,7 @@ CLAIMS = (
         subject=(20.0, 8.0),
         control=(12.0, 12.0),
         control_is="equal variances",
+        expected=Verdict.CONDITION,
     ),
     Claim(
         id="specialization/pca",
@@ -158,7 +184,7 @@ CLAIMS = (
         statement="Softmax heads learn all 2^F combinations ±s_1 ± … ± s_F if H is large enough",
         tolerance=f"distinct sign patterns of heads with every |m_hf| above {PART:g} of the largest; every seed",
         judge=heads_learn_all_combinations,
-        subject=SingleLocation(prior=Gaussian(F=2, nu=(8.0, 2.0)), length=4, heads=4),
+        subject=SingleLocation(prior=UNEVEN, length=4, heads=4),
         control=SingleLocation(prior=FlippingSpike(nu=(8.0, 2.0)), length=4, heads=4),
         control_is="the flipping spike, whose constant direction has one sign",
         expected=Verdict.CONDITION,
@@ -180,11 +206,10 @@ CLAIMS = (
         source=PAPER,
         place="Section III.2, Figure 3",
         statement="Misplaced heads make excursions, so that in the end the split is even",
-        tolerance="exactly 4 to 4",
+        tolerance="exactly 4 to 4 in every run",
         judge=misplaced_heads_return,
-        subject=2000.0,
-        control=20.0,
-        control_is="the same heads at τ = 20",
-        expected=Verdict.CONDITION,
+        subject=UNEVEN,
+        control=FlippingSpike(nu=(8.0, 2.0)),
+        control_is="the flipping spike, whose constant direction has one sign: nothing makes a split even",
     ),
 )

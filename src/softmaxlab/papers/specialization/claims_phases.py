@@ -17,6 +17,7 @@ from softmaxlab.specialization.landscape import growth
 FIG1 = SingleLocation(prior=FlippingSpike(nu=(2.0, 2.0)), length=10, heads=2)
 DIMS = (10**4, 10**6, 10**9)
 SEEDS = 3
+SAME_TIME = 0.1  # relative difference of times that are the same for all D: records are 0.1 apart
 X_SEEN = 0.1  # of m = x Eθ: it tends to about 1, and fluctuates by 0.01 at D = 1e4
 ACROSS = 10.0  # √D |P⊥ m|: of a normal at the start it is about 1, and the heads have not separated by τ = 5
 LEARNT = 0.3  # |P⊥ m| that no D^(−1/2) explains
@@ -24,7 +25,8 @@ VISIBLE, HALF = 0.1, 1.2  # |m_1 − m_2|: seen in a figure of height 3, and hal
 PRINTED = 15.0  # "τ_s ≈ 10", read generously
 SLOPE_ERROR = 0.1  # relative: the rate still changes by that much along the path
 LR = 0.2
-SGD_ERROR = 0.25  # relative: γD/N_b = 0.2 shifts q⊥ and with it the rate
+SGD_DIMS = (100, 400)
+SGD_ERROR = 0.15  # relative: the noise of batches moves the split at the start, and τ_s by 2 to 5 of about 50
 SAMPLES = 2**9
 
 
@@ -47,7 +49,7 @@ def mean_is_learnt_at_once(prior: Prior) -> Finding:
         f"√D|P⊥m| ≤ {max(across):.1f} at τ = 5; "
         f"for θ ∈ {{(2,1), (1,−1)}} |P⊥m| is {off:.3f} whatever D"
     )
-    if not np.ptp(times) <= X_SEEN * times[0] or max(across) > ACROSS:
+    if not np.ptp(times) <= SAME_TIME * times[0] or max(across) > ACROSS:
         return Finding(Verdict.FAILS, text)
     return Finding(Verdict.HOLDS if off * np.sqrt(DIMS[-1]) <= ACROSS else Verdict.CONDITION, text)
 
@@ -115,21 +117,25 @@ def _growth():
 
 
 @cache
-def _sgd(dim: int) -> Result:
-    return finished(SGD(model=FIG1, dim=dim, batch=dim, lr=LR, tau_end=80.0, points=201))
+def _sgd(dim: int, seed: int) -> Result:
+    return finished(SGD(model=FIG1, dim=dim, batch=dim, lr=LR, tau_end=70.0, points=176, seed=seed))
 
 
 def sgd_separates_at_the_same_time(own: bool) -> Finding:
-    """τ_s of SGD with N_b = D against that of the flow from its own start, or from one of D = 1e6."""
+    """τ_s of SGD with N_b = D against that of the flow with its γD/N_b from its own start, or from one of D = 1e6."""
     ratios, shown = [], []
-    for dim in (100, 400):
-        sgd = _sgd(dim)
-        start = OrderParameters.at(sgd, 0) if own else _start(FIG1, 10**6, 0)
-        flow = finished(Flow(model=FIG1, tau_end=150.0, points=101, start=start, samples=SAMPLES))
-        seen, told = _split(sgd, HALF), _split(flow, HALF)
-        ratios.append(seen / told)
-        shown.append(f"{seen:.0f} and {told:.0f} (D = {dim})")
-    text = f"SGD with N_b = D, γ = {LR:g}, and the flow are half separated at τ = {', '.join(shown)}"
+    for dim in SGD_DIMS:
+        for seed in range(SEEDS):
+            sgd = _sgd(dim, seed)
+            start = OrderParameters.at(sgd, 0) if own else _start(FIG1, 10**6, seed)
+            flow = Flow(model=FIG1, tau_end=120.0, points=81, start=start, seed=seed, samples=2**11, batch_noise=LR)
+            seen, told = _split(sgd, HALF), _split(finished(flow), HALF)
+            ratios.append(seen / told)
+            shown.append(f"{seen:.0f} and {told:.0f}")
+    text = (
+        f"SGD and the flow are half separated at τ = {', '.join(shown)} (D = {SGD_DIMS[0]} and {SGD_DIMS[1]}, "
+        f"{SEEDS} seeds each, γ = {LR:g}); SGD up to D = 1e5 is in specialization/logD, preset paper"
+    )
     return within(max(abs(x - 1) for x in ratios), SGD_ERROR, text)
 
 
@@ -151,7 +157,7 @@ CLAIMS = (
         source=PAPER,
         place="Proposition III.3",
         statement="At some τ_u = Θ(1), m_h = x Eθ + O(D^{−1/2}) with x = Θ(1), for every head",
-        tolerance=f"the same time within {X_SEEN:.0%} for all D; √D|P⊥m| below {ACROSS:g}, of order one at the start",
+        tolerance=f"the same time within {SAME_TIME:.0%} for all D; √D|P⊥m| below {ACROSS:g}, about 1 at the start",
         judge=mean_is_learnt_at_once,
         subject=FIG1.prior,
         control=LOPSIDED,
@@ -173,8 +179,8 @@ CLAIMS = (
         id="specialization/prop3.4-sgd",
         source=PAPER,
         place="Proposition III.4, Figure 1",
-        statement="SGD with N_b = D separates when the flow from its start does",
-        tolerance=f"{SGD_ERROR:.0%}: γD/N_b = {LR:g} shifts the rate",
+        statement="SGD with N_b = D separates when the flow from its start, with its γD/N_b, does",
+        tolerance=f"{SGD_ERROR:.0%} in every run: the noise of batches moves the split at the start, and τ_s by 2 to 5",
         judge=sgd_separates_at_the_same_time,
         subject=True,
         control=False,

@@ -20,7 +20,7 @@ class Fig01(FlowAgainstSGD):
         "reproduced: it is visible at 20 to 55 and half at 60 to 95, depending on the start"
     )
     presets: ClassVar[dict[str, dict[str, Any]]] = {
-        "quick": {"dim": 1000, "batch": 1000, "lr": 0.05, "samples": 2**12},
+        "quick": {"dim": 1000, "batch": 1000, "lr": 0.1, "samples": 2**11},
         "paper": {},
     }
     cost: ClassVar[dict[str, str]] = {"quick": "5 s", "paper": "2 min"}
@@ -42,7 +42,7 @@ class Fig09(FlowAgainstSGD):
     place: ClassVar[str] = "Figure 9"
     reports: ClassVar[str] = "Flow and SGD agree for softmax, softmax-1 and Bayes-softmax"
     presets: ClassVar[dict[str, dict[str, Any]]] = {
-        "quick": {"dim": 1000, "batch": 1000, "lr": 0.1, "tau_end": 100.0, "points": 101, "samples": 2**12},
+        "quick": {"dim": 1000, "batch": 1000, "lr": 0.1, "tau_end": 60.0, "points": 61, "samples": 2**11},
         "paper": {},
     }
     cost: ClassVar[dict[str, str]] = {"quick": "7 s", "paper": "about 6 min"}
@@ -59,7 +59,7 @@ class Fig10(FlowAgainstSGD):
     place: ClassVar[str] = "Figure 10"
     reports: ClassVar[str] = "Flow and SGD agree for softmax, softmax-1 and Bayes-softmax"
     presets: ClassVar[dict[str, dict[str, Any]]] = {
-        "quick": {"dim": 1000, "batch": 1000, "lr": 0.1, "tau_end": 60.0, "points": 61, "samples": 2**12},
+        "quick": {"dim": 1000, "batch": 1000, "lr": 0.1, "tau_end": 40.0, "points": 41, "samples": 2**11},
         "paper": {},
     }
     cost: ClassVar[dict[str, str]] = {"quick": "7 s", "paper": "about 12 min"}

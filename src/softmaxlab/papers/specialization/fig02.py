@@ -17,7 +17,7 @@ class Fig02(HeadPlanes):
     title: ClassVar[str] = "Flipping spike: heads learn the mean of θ first, then separate"
     place: ClassVar[str] = "Figure 2"
     reports: ClassVar[str] = REPORTS
-    presets: ClassVar[dict[str, dict[str, Any]]] = {"quick": {"samples": 2**12}, "paper": {}}
+    presets: ClassVar[dict[str, dict[str, Any]]] = {"quick": {"samples": 2**11}, "paper": {}}
     cost: ClassVar[dict[str, str]] = {"quick": "2 s", "paper": "5 s"}
 
     nu: tuple[Strength, Strength] = (2.0, 2.0)

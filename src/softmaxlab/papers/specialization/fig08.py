@@ -35,7 +35,7 @@ class Fig08(FigureSpec):
     place: ClassVar[str] = "Figure 8"
     reports: ClassVar[str] = "Keeping the same Monte Carlo samples does not affect the behaviour of the model"
     presets: ClassVar[dict[str, dict[str, Any]]] = {
-        "quick": {"samples": 4000, "runs": 1, "tau_end": 30.0},
+        "quick": {"samples": 4000, "runs": 1, "tau_end": 20.0, "step": 0.05, "points": 201},
         "paper": {},
     }
     cost: ClassVar[dict[str, str]] = {"quick": "6 s", "paper": "about 5 min"}
@@ -61,6 +61,7 @@ class Fig08(FigureSpec):
             "m_same": same["m"],
             "difference": new["m"][:, :, 0] - same["m"][:, :, 0],
             "samples": self.samples,
+            "step": self.step,
         }
         axes = {name: ("run", "tau", "head", "feature") for name in ("m_new", "m_same")}
         axes |= {"run": ("run",), "tau": ("tau",), "difference": ("run", "tau", "feature")}
@@ -95,5 +96,7 @@ class Fig08(FigureSpec):
         label(heads, "τ", "$m_{1f}$", "the first head, first run")
         paper = "" if result["samples"] == PAPER_SAMPLES else f", the paper has {PAPER_SAMPLES:,}"
         end = "" if result.status.ok else f"\n{result.status}"
-        figure.suptitle(f"{Fig08.title} ({result['samples']:,} samples{paper}; Euler){end}", fontsize=11)
+        figure.suptitle(
+            f"{Fig08.title} ({result['samples']:,} samples{paper}; Euler, step {result['step']:g}){end}", fontsize=11
+        )
         return figure

@@ -33,7 +33,7 @@ class Fig11(FigureSpec):
         "with ν1, and it falls with ν2 where ν1 is small"
     )
     presets: ClassVar[dict[str, dict[str, Any]]] = {
-        "quick": {"samples": 2**12, "nu1": (1.0, 2.0, 4.0, 8.0), "nu2": (1.0, 2.0, 4.0, 8.0)},
+        "quick": {"samples": 2**11, "tau_end": 1000.0, "nu1": (1.0, 2.0, 4.0, 8.0), "nu2": (1.0, 2.0, 4.0, 8.0)},
         "paper": {},
     }
     cost: ClassVar[dict[str, str]] = {"quick": "4 s", "paper": "45 s"}
