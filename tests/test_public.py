@@ -13,7 +13,11 @@ import softmaxlab
 PROJECT = Path(__file__).parents[1]
 MODULES = [
     softmaxlab,
-    *(getattr(softmaxlab, n) for n in softmaxlab.__all__ if n in ("attention", "measure", "polarization", "specialization")),
+    *(
+        getattr(softmaxlab, n)
+        for n in softmaxlab.__all__
+        if n in ("attention", "measure", "polarization", "specialization")
+    ),
 ]
 NAMES = [(module.__name__, name) for module in MODULES for name in module.__all__]
 

@@ -75,7 +75,7 @@ def result_of(arrays: Mapping[str, np.ndarray], sound: int, status: Status, note
 
 def _losses(spec: "Flow", velocity: Velocity, K: np.ndarray, b: np.ndarray, v: np.ndarray, k: int) -> list[float]:
     """The loss at all times over the k-th set of samples, which the flow has not seen."""
-    points = max(1, min(UNSEEN, velocity.samples.X.shape[-1]) // images(spec.model.prior))
+    points = max(1, min(UNSEEN, velocity.samples.size) // images(spec.model.prior))
     unseen = symmetric(spec.model, points, (spec.seed, "out of sample", k), velocity.order.p)
     return [loss_over(spec.model.map, *at, unseen) for at in zip(K, b, v)]
 
@@ -84,7 +84,7 @@ def _notes(spec: "Flow", velocity: Velocity, run: Run) -> dict[str, Any]:
     kind = spec.sampling
     if kind == "symmetric" and not velocity.samples.quasi:
         kind = "symmetric, of random points: there are no Sobol points of this dimension"
-    samples = velocity.samples.X.shape[-1]
+    samples = velocity.samples.size
     return {
         "solver": run.solver,
         "evaluations": run.evaluations,

@@ -11,6 +11,7 @@ import numpy as np
 from softmaxlab.core.random import generator
 from softmaxlab.specialization.heads import learns_bias, learns_gain
 from softmaxlab.specialization.population import Slope, slope_over
+from softmaxlab.specialization.root import symmetric_root
 from softmaxlab.specialization.sampling import Samples, default_points, plain, symmetric
 
 if TYPE_CHECKING:
@@ -104,11 +105,8 @@ class Velocity:
 
 
 def _root(q: np.ndarray) -> np.ndarray:
-    """The symmetric root of q⊥ [time, head, head]: unlike Cholesky's factor it is continuous where q⊥ is singular."""
-    if not np.isfinite(q).all():
-        return np.full_like(q, np.nan)
-    values, vectors = np.linalg.eigh(q)
-    return (vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]) @ vectors.swapaxes(1, 2)
+    """√q⊥ [time, head, head]; NaN, which a solver notices, where q⊥ is not finite."""
+    return symmetric_root(q) if np.isfinite(q).all() else np.full_like(q, np.nan)
 
 
 def _root_moves(q: np.ndarray, dq: np.ndarray) -> np.ndarray:

@@ -42,7 +42,7 @@ class Fig05(FigureSpec):
         "softmax-1 are close at all strengths (not reproduced at ν = 4), with a Gaussian signal softmax stays behind"
     )
     presets: ClassVar[dict[str, dict[str, Any]]] = {
-        "quick": {"heads": (1, 2, 4, 5), "nus": (1.0, 4.0, 10.0), "runs": 1, "samples": 2**10},
+        "quick": {"heads": (1, 2, 4, 5), "nus": (1.0, 4.0, 10.0), "runs": 1, "samples": 2**10, "tau_end": 500.0},
         "paper": {"runs": 5, "samples": 2**13, "tau_end": 3000.0, "tau_end_softmax1": 1e4},
     }
     cost: ClassVar[dict[str, str]] = {"quick": "6 s", "paper": "about 8 min"}

@@ -27,7 +27,7 @@ class Fig12(HeadPlanes):
     place: ClassVar[str] = "Figure 12"
     reports: ClassVar[str] = "The stronger the constant direction, the less softmax heads separate"
     presets: ClassVar[dict[str, dict[str, Any]]] = {
-        "quick": {"samples": 2**11, "nu1": (1.0, 3.0, 8.0), "nu2": (1.0, 3.0, 8.0)},
+        "quick": {"samples": 2**10, "nu1": (1.0, 3.0, 8.0), "nu2": (1.0, 3.0, 8.0)},
         "paper": {},
     }
     cost: ClassVar[dict[str, str]] = {"quick": "2 s", "paper": "15 s"}
