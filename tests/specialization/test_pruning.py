@@ -98,3 +98,11 @@ def test_a_total_that_may_vanish_is_refused():
     with pytest.raises(SpecError, match="rule 'total' keeps a total that may be 0 for map 'linear'"):
         lab.Pruning(model, twice("softmax")[1], rule="total")
     assert lab.Pruning(model, twice("softmax")[1], rule="count")
+
+
+def test_a_result_stands_for_where_it_ended():
+    model = lab.SingleLocation(PRIOR, length=3, heads=2, map="bayes_softmax")
+    trained = sl.simulate(lab.Flow(model, tau_end=5.0, points=3, samples=64))
+    end = lab.OrderParameters.at(trained)
+    assert lab.Pruning(model, trained) == lab.Pruning(model, end)
+    assert lab.Sequences(model, trained) == lab.Sequences(model, end)

@@ -20,22 +20,22 @@ from softmaxlab.core.spec import Spec
 from softmaxlab.core.threads import one_blas_thread
 from softmaxlab.specialization.heads import forward, residual
 from softmaxlab.specialization.model import SingleLocation
-from softmaxlab.specialization.order import OrderParameters
 from softmaxlab.specialization.population import standard_error
 from softmaxlab.specialization.sampling import symmetric
+from softmaxlab.specialization.start import Trained
 
 Rule = Literal["count", "renormalise", "total"]
 JUDGES = 4  # independent sets of samples on which losses are reported; the heads are chosen on another
 
 
 class Pruning(Spec):
-    """Greedy removal of all heads but one from a model at given order parameters.
+    """Greedy removal of all heads but one from a model at given order parameters, or where a result ended.
 
     `samples` counts base points (sampling.py).
     """
 
     model: SingleLocation
-    order: OrderParameters
+    order: Trained
     rule: Rule = "renormalise"
     samples: Annotated[int, Field(ge=16, le=2**20)] = 2**12
     seed: Annotated[int, Field(ge=0)] = 0

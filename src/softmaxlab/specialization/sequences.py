@@ -11,13 +11,14 @@ from softmaxlab.core.spec import Spec
 from softmaxlab.specialization.bayes import posterior
 from softmaxlab.specialization.heads import forward
 from softmaxlab.specialization.model import SingleLocation
-from softmaxlab.specialization.order import OrderParameters
 from softmaxlab.specialization.priors import checked_theta
+from softmaxlab.specialization.start import Trained
 from softmaxlab.specialization.uniform import opened
 
 
 class Sequences(Spec):
-    """`count` sequences, the relevant token at a random place, and each head's weights at given order parameters.
+    """`count` sequences, the relevant token at a random place, and each head's weights at given order
+    parameters, or where a result ended.
 
     The result has sigma [sequence, head, token] (σ of each head), weights [sequence, token] (their mean), posterior
     [sequence, token] (the Bayes estimator's weights), relevant [sequence] (ε) and theta [sequence, feature].
@@ -25,7 +26,7 @@ class Sequences(Spec):
     """
 
     model: SingleLocation
-    order: OrderParameters
+    order: Trained
     count: Annotated[int, Field(ge=1, le=10_000)] = 5
     seed: Annotated[int, Field(ge=0)] = 0
 

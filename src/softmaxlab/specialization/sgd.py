@@ -4,7 +4,7 @@
 
 `reduced` has exactly the law of this in (m, q, b, v), at a cost that does not depend on D; `direct` moves the vectors.
 The flow is the limit of small γ D/N_b: the noise of the batches adds (γ D/N_b) E Σ_l c_l c_lᵀ to dq⊥/dτ, and where that
-wins the heads grow in random directions until their loss exceeds that of no answer at all.
+wins the heads grow in random directions and their loss with them.
 """
 
 from typing import Annotated, Any, Protocol, Self
@@ -162,15 +162,14 @@ class Watch:
     """Tells what has gone wrong, if anything.
 
     Divergence need not end in infinity: softmax heads of any length have a loss of order 1. They have diverged where
-    they have grown, and where their loss, in the later batches, is surely above that of no answer and above what it was
-    at first. The later batches are those since the last power of two but one: half of all at least. Their losses tell
-    their own spread, since few samples in a batch do not; at first it is told by the samples of a batch, or of several.
+    they have grown while their loss, in the later batches, is surely above what it was at first. The later batches are
+    those since the last power of two but one: half of all at least. Their losses tell their own spread, since few
+    samples in a batch do not; at first it is told by the samples of a batch, or of several.
     """
 
     def __init__(self, spec: SGD, engine: Engine):
         mean, covariance = spec.model.prior.moments()
         signal = np.trace(engine.p @ (covariance + np.outer(mean, mean)))  # E |Σ_f θ_f k*_f|²
-        self.no_answer = 1 + signal / spec.dim
         self.start, self.gain = _longest(engine), abs(engine.v)
         self.longest = LONG * max(1 + signal, self.start)
         self.batch, self.batches = spec.batch, 0
@@ -196,9 +195,9 @@ class Watch:
             if part.count:
                 later.add(part.count, part.mean, part.squares)
         grown = length > GROWN * self.start or abs(engine.v) > GROWN * self.gain
-        bound = max(self.no_answer, self.first.mean + CERTAIN * self.first.error)
-        if grown and later.count >= FEW and later.mean - CERTAIN * later.error > bound:
-            return f"the loss is {later.mean:.3g}, more than at first and than that of no answer"
+        first = self.first.mean + CERTAIN * self.first.error
+        if grown and later.count >= FEW and later.mean - CERTAIN * later.error > first:
+            return f"the loss is {later.mean:.3g}, more than {self.first.mean:.3g} at first, and heads have grown"
         return None
 
 

@@ -1,4 +1,8 @@
-"""Where a flow or SGD starts: order parameters, the overlaps m and q that give them, or the result of another run."""
+"""Order parameters as a field of a spec: where a flow or SGD starts, or where training has led.
+
+A start may also be the overlaps m and q, or the result of another run, which stands for its first time; what training
+has led to may be its result, which stands for its last.
+"""
 
 from typing import Annotated, Any
 
@@ -27,7 +31,13 @@ def _order(start: Any) -> Any:
     return OrderParameters.from_q(**start)
 
 
+def _last(order: Any) -> Any:
+    """A result as the order parameters at its last time."""
+    return OrderParameters.at(order) if isinstance(order, Result) else order
+
+
 Start = Annotated[OrderParameters, BeforeValidator(_order)]
+Trained = Annotated[OrderParameters, BeforeValidator(_last)]
 
 
 def check(start: OrderParameters, model: SingleLocation, largest: float) -> None:

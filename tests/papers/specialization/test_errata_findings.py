@@ -5,7 +5,7 @@ import numpy as np
 from softmaxlab.papers.claim import Verdict
 from softmaxlab.papers.specialization import claims_heads, claims_losses, claims_phases
 from softmaxlab.papers.specialization.claims_runs import finished
-from softmaxlab.specialization import FlippingSpike, Flow, SingleLocation, random_start
+from softmaxlab.specialization import FlippingSpike, Flow, OneHotSpikes, OrderParameters, SingleLocation, random_start
 
 COS_ERROR = 0.004  # spread of cos(k_1, k_2) over samples with 2^14 base points is .001
 
@@ -46,10 +46,9 @@ def test_22_bayes_softmax_heads_are_not_along_one_direction_each():
     assert np.median(np.abs(claims_heads.directions(m)).max(axis=1)) < claims_heads.OPPOSITE
 
 
-def test_23_five_heads_to_three_stay_so():
-    finding = claims_heads.misplaced_heads_return(2000.0)
-    assert finding.verdict is Verdict.CONDITION
-    assert "5 to 3 (loss" in finding.measured
+def test_23_weakest_feature_of_figure_4_is_not_always_learnt():
+    third = claims_heads.last_feature_of_figure_4()
+    assert min(third) < claims_heads.LEARNT < max(third)
 
 
 def test_24_softmax_and_softmax1_are_not_close_on_the_flipping_spike():
@@ -57,7 +56,15 @@ def test_24_softmax_and_softmax1_are_not_close_on_the_flipping_spike():
 
 
 def test_25_softmax1_has_two_minima_with_a_head_for_each_feature():
-    assert claims_losses.runs_agree("softmax1").verdict is Verdict.FAILS
+    """Flows that start near one head per feature, and near heads on all features but one, come to rest apart."""
+    model = SingleLocation(prior=OneHotSpikes(F=4, nu=10.0), length=5, heads=4, map="softmax1")
+    draw, losses = np.random.default_rng(0), []
+    for m, b, v in ((3 * np.eye(4), 6.0, 3.8), (1.5 - 2.75 * np.eye(4), 3.85, 1.68)):
+        noise = 0.2 * draw.standard_normal((4, 8))
+        start = OrderParameters(m=m + noise[:, :4], r=noise[:, 4:], b=np.full(4, b), v=v)
+        run = finished(Flow(model=model, tau_end=500.0, points=2, start=start, samples=2**10))
+        losses.append(run["loss"][-1])
+    assert losses[0] < 0.27 < 0.32 < losses[1]
 
 
 def test_26_rule_of_rescaling_decides_what_can_be_pruned():

@@ -159,7 +159,9 @@ def _draw_row(row: Any, result: Result, i: int) -> None:
             curves.draw_of_heads(ax, tau[dots], m[:, :, f], **look)
         curves.draw_overlaps(overlaps, tau[dots], q, **look)
     within = f"flow within {result['difference_exact_p'][i]:.3f} of SGD (p = I: {result['difference'][i]:.3f})"
-    apart = f"heads separate: visible at τ = {result['visible'][i]:.0f}, half at {result['half'][i]:.0f}"
+    visible, half = result["visible"][i], result["half"][i]
+    apart = f"heads separate: visible at τ = {visible:.0f}, half at {half:.0f}"
+    apart = apart if np.isfinite(visible) else f"heads have not separated by τ = {tau[-1]:.0f}"
     label(loss, "", "loss", CALLED[str(result["map"][i])])
     label(first, "", curves.feature_name(0))
     label(second, "", curves.feature_name(1), apart)

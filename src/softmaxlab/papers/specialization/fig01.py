@@ -42,7 +42,7 @@ class Fig09(FlowAgainstSGD):
     place: ClassVar[str] = "Figure 9"
     reports: ClassVar[str] = "Flow and SGD agree for softmax, softmax-1 and Bayes-softmax"
     presets: ClassVar[dict[str, dict[str, Any]]] = {
-        "quick": {"dim": 1000, "batch": 1000, "lr": 0.1, "tau_end": 60.0, "points": 61, "samples": 2**11},
+        "quick": {"dim": 1000, "batch": 1000, "lr": 0.1, "tau_end": 80.0, "points": 81, "samples": 2**11},
         "paper": {},
     }
     cost: ClassVar[dict[str, str]] = {"quick": "7 s", "paper": "about 6 min"}
@@ -59,7 +59,7 @@ class Fig10(FlowAgainstSGD):
     place: ClassVar[str] = "Figure 10"
     reports: ClassVar[str] = "Flow and SGD agree for softmax, softmax-1 and Bayes-softmax"
     presets: ClassVar[dict[str, dict[str, Any]]] = {
-        "quick": {"dim": 1000, "batch": 1000, "lr": 0.1, "tau_end": 30.0, "points": 31, "samples": 2**11},
+        "quick": {"dim": 1000, "batch": 1000, "lr": 0.1, "tau_end": 40.0, "points": 41, "samples": 2**11},
         "paper": {},
     }
     cost: ClassVar[dict[str, str]] = {"quick": "7 s", "paper": "about 12 min"}

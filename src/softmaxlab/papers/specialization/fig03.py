@@ -24,7 +24,7 @@ class Fig03(HeadPlanes):
         "equally strong features are learned together"
     )
     presets: ClassVar[dict[str, dict[str, Any]]] = {"quick": {"samples": 2**11, "tau_end": 3000.0}, "paper": {}}
-    cost: ClassVar[dict[str, str]] = {"quick": "3 s", "paper": "12 s"}
+    cost: ClassVar[dict[str, str]] = {"quick": "4 s", "paper": "12 s"}
 
     nu: tuple[Strength, Strength] = (8.0, 2.0)
     isotropic: Strength = 8.0
@@ -52,7 +52,7 @@ class Fig16(HeadPlanes):
     place: ClassVar[str] = "Figure 16"
     reports: ClassVar[str] = "Heads split evenly into the two signs of each direction, the stronger direction first"
     presets: ClassVar[dict[str, dict[str, Any]]] = {
-        "quick": {"samples": 2**10, "tau_end": 500.0, "heads": (2, 4, 8)},
+        "quick": {"samples": 2**11, "tau_end": 500.0, "heads": (2, 4, 8)},
         "paper": {},
     }
     cost: ClassVar[dict[str, str]] = {"quick": "4 s", "paper": "25 s"}

@@ -45,7 +45,7 @@ class Fig05(FigureSpec):
         "quick": {"heads": (1, 2, 4, 5), "nus": (1.0, 4.0, 10.0), "runs": 1, "samples": 2**10, "tau_end": 500.0},
         "paper": {"runs": 5, "samples": 2**13, "tau_end": 3000.0, "tau_end_softmax1": 1e4},
     }
-    cost: ClassVar[dict[str, str]] = {"quick": "6 s", "paper": "about 8 min"}
+    cost: ClassVar[dict[str, str]] = {"quick": "5 s", "paper": "about 8 min"}
 
     heads: Heads = (1, 2, 3, 4, 5, 6, 7, 8)
     F: Annotated[int, Field(ge=1, le=64)] = 4

@@ -49,7 +49,7 @@ class Fig07(FigureSpec):
         "quick": {"runs": 1, "samples": 2**9, "tau_end": 500.0, "tau_end_softmax1": 500.0, "judged": 2**9},
         "paper": {"runs": 5, "tau_end": 3000.0, "tau_end_softmax1": 1e4},
     }
-    cost: ClassVar[dict[str, str]] = {"quick": "3 s", "paper": "about 60 s"}
+    cost: ClassVar[dict[str, str]] = {"quick": "2 s", "paper": "about 60 s"}
 
     heads: Annotated[int, Field(ge=2, le=32)] = 8
     F: Annotated[int, Field(ge=1, le=64)] = 4

@@ -38,7 +38,7 @@ class Fig08(FigureSpec):
         "quick": {"samples": 4000, "runs": 1, "tau_end": 20.0, "step": 0.05, "points": 201},
         "paper": {},
     }
-    cost: ClassVar[dict[str, str]] = {"quick": "6 s", "paper": "about 5 min"}
+    cost: ClassVar[dict[str, str]] = {"quick": "3 s", "paper": "about 5 min"}
 
     nu: tuple[Annotated[float, Field(gt=0)], Annotated[float, Field(gt=0)]] = (2.0, 2.0)
     length: Annotated[int, Field(ge=2, le=1000)] = 8

@@ -36,7 +36,7 @@ class Fig11(FigureSpec):
         "quick": {"samples": 2**11, "tau_end": 1000.0, "nu1": (1.0, 2.0, 4.0, 8.0), "nu2": (1.0, 2.0, 4.0, 8.0)},
         "paper": {},
     }
-    cost: ClassVar[dict[str, str]] = {"quick": "4 s", "paper": "45 s"}
+    cost: ClassVar[dict[str, str]] = {"quick": "2 s", "paper": "45 s"}
 
     nu1: Strengths = (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0)
     nu2: Strengths = (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0)

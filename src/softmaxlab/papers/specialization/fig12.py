@@ -30,7 +30,7 @@ class Fig12(HeadPlanes):
         "quick": {"samples": 2**10, "nu1": (1.0, 3.0, 8.0), "nu2": (1.0, 3.0, 8.0)},
         "paper": {},
     }
-    cost: ClassVar[dict[str, str]] = {"quick": "2 s", "paper": "15 s"}
+    cost: ClassVar[dict[str, str]] = {"quick": "3 s", "paper": "15 s"}
 
     map: MapName = "softmax"
     heads: Heads = 2

@@ -4,6 +4,7 @@ A small mark shows where a head starts and a dot where it ends; heads are colour
 Beside them the signal: stars at the values of θ, or the ellipse θᵀ C⁻¹ θ = 1 of a Gaussian prior.
 """
 
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FIRST = 0.05  # the first recorded τ after 0; heads move fast at first and slowly later, so times are geometric
+LETTERS = 11.0  # of a title on an inch
 MARGIN = 0.08  # of the plane around trajectories and signal
 CIRCLE = np.linspace(0.0, 2.0 * np.pi, 129)
 Strength = Annotated[float, Field(ge=0, le=1e6)]
@@ -116,6 +118,7 @@ def draw_planes(result: Result, side: float = 3.0) -> "Figure":
     figure.legend(handles, names, loc="outside lower center", ncols=len(names), fontsize=8, frameon=False)
     title = spec.title if isinstance(spec, FigureSpec) else "Heads in the plane of two spikes"
     end = "" if result.status.ok else f"\n{result.status}"
+    title = textwrap.fill(title, int(LETTERS * figure.get_figwidth()))
     figure.suptitle(f"{title}\nflow to τ = {result['tau'][-1]:g}{end}", fontsize=11)
     return figure
 
