@@ -34,7 +34,7 @@ class Fig05(FigureSpec):
     """Losses at `tau_end` (softmax-1: at `tau_end_softmax1`) of `runs` flows with starts and samples of their own."""
 
     id: ClassVar[str] = "specialization/fig05"
-    title: ClassVar[str] = "Loss after training: Bayes-softmax reaches the Bayes risk"
+    title: ClassVar[str] = "Loss after training of three maps, and the Bayes risk"
     source: ClassVar[str] = "sagitova2026specialization"
     place: ClassVar[str] = "Figure 5"
     reports: ClassVar[str] = (
@@ -76,7 +76,12 @@ class Fig05(FigureSpec):
             "prior": SIGNALS,
             "bayes": bayes[0],
         }
-        arrays |= {"F": self.F, "nu_heads": self.nu, "tau_end": (self.tau_end, self.tau_end_softmax1)}
+        arrays |= {
+            "samples": self.samples,
+            "F": self.F,
+            "nu_heads": self.nu,
+            "tau_end": (self.tau_end, self.tau_end_softmax1),
+        }
         arrays["bayes_nu"] = bayes[1:].reshape(len(SIGNALS), -1)
         for name, values in (("loss", loss), ("loss_error", error), ("moving", moving)):
             arrays[f"{name}_heads"] = values[:, : len(left)]
@@ -122,7 +127,7 @@ class Fig05(FigureSpec):
         _mark_gap(right[0], result)
         runs = result["loss_heads"].shape[-1]
         end, end_softmax1 = result["tau_end"]
-        until = f"flow to τ = {end:g}, softmax-1 to {end_softmax1:g}"
+        until = f"flow to τ = {end:g}, softmax-1 to {end_softmax1:g}, on {result['samples']:,} samples"
         note = f"{until}; {runs} run{'s' * (runs > 1)} each; hollow: still moving"
         figure.suptitle(f"{Fig05.title}\n({note})", fontsize=11)
         return figure

@@ -51,7 +51,8 @@ class Fig11(FigureSpec):
         runs = flow_many(self.flow(pair) for pair in pairs)
         shape = (len(self.nu1), len(self.nu2))
         q, m = (np.stack([run[name][-1] for run in runs]).reshape(*shape, 2, 2) for name in ("q", "m"))
-        arrays = {"nu1": self.nu1, "nu2": self.nu2, "q": q, "m": m, "cosine": cosine(q), "tau_end": self.tau_end}
+        arrays = {"nu1": self.nu1, "nu2": self.nu2, "q": q, "m": m, "cosine": cosine(q)}
+        arrays |= {"tau_end": self.tau_end, "samples": self.samples}
         axes = {
             "nu1": ("nu1",),
             "nu2": ("nu2",),
@@ -79,7 +80,9 @@ class Fig11(FigureSpec):
         rises = (np.diff(result["cosine"], axis=0) > 0).mean()
         label(lines, "$ν_1$ (constant direction)", "cosine similarity", f"rises with $ν_1$ in {rises:.0%} of the steps")
         end = "" if result.status.ok else f"\n{result.status}"
-        figure.suptitle(f"{Fig11.title} (flow to τ = {result['tau_end']:g}){end}", fontsize=11)
+        figure.suptitle(
+            f"{Fig11.title} \n(flow to τ = {result['tau_end']:g}, {result['samples']:,} base points){end}", fontsize=11
+        )
         return figure
 
 

@@ -20,7 +20,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "quick": {"samples": 2**10, "tau_end": 500.0},
     "paper": {"samples": 2**15, "tau_end": 20_000.0},
 }
-COST = {"quick": "4 s", "paper": "about 60 s"}
+COST = {"quick": "3 s", "paper": "about 60 s"}
 HEAD_DASHES = ("-", "--", "-.", ":")
 
 

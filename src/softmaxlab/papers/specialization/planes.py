@@ -117,9 +117,10 @@ def draw_planes(result: Result, side: float = 3.0) -> "Figure":
     handles, names = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside lower center", ncols=len(names), fontsize=8, frameon=False)
     title = spec.title if isinstance(spec, FigureSpec) else "Heads in the plane of two spikes"
+    drawn = f", {spec.samples:,} base points" if isinstance(spec, HeadPlanes) else ""
     end = "" if result.status.ok else f"\n{result.status}"
     title = textwrap.fill(title, int(LETTERS * figure.get_figwidth()))
-    figure.suptitle(f"{title}\nflow to τ = {result['tau'][-1]:g}{end}", fontsize=11)
+    figure.suptitle(f"{title}\nflow to τ = {result['tau'][-1]:g}{drawn}{end}", fontsize=11)
     return figure
 
 
