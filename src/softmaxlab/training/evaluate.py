@@ -1,7 +1,7 @@
 """What a trained transformer does: accuracy, and for each head where its weight goes.
 
 Patterns are weights [layer, head, sample, query, key] on the evaluation sequences. Which queries count: those that
-nothing informs (induction: not BOS, not the last two), or CLS (classification).
+nothing informs (induction: not BOS, not the last two), or CLS (classification): `task.queries()`.
 
     sink_score      share of the weight on BOS, mean over queries (E.1); `sink_score_pooled` as in the authors' figures
     sparsity        share of the largest weight;   entropy of |w|/Σ|w|, nats;   total Σw
@@ -10,6 +10,7 @@ nothing informs (induction: not BOS, not the last two), or CLS (classification).
 """
 
 from collections.abc import Iterator
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -17,23 +18,22 @@ from torch import Tensor
 from softmaxlab import measure
 from softmaxlab.core.random import generator
 from softmaxlab.training.model import Trace, Transformer
-from softmaxlab.training.tasks import Classification, Data, Task
+from softmaxlab.training.tasks import Data, Task
 
 CHUNK = 1000  # samples at a time
 PAIRS = 500  # of samples with different labels, for the flip rate
-UNINFORMED = slice(1, -2)
 CLS = slice(-1, None)
 
 
 @torch.no_grad()
 def patterns(model: Transformer, tokens: Tensor) -> Tensor:
-    """Weights [layer, head, sample, query, key]."""
+    """Weights [layer, head, sample, query, key], in double precision."""
     parts = []
     for part in tokens.split(CHUNK):
         trace = Trace()
         model(part, trace=trace)
         parts.append(torch.stack(trace.weights).transpose(1, 2))
-    return torch.cat(parts, dim=2)
+    return torch.cat(parts, dim=2).double()
 
 
 @torch.no_grad()
@@ -53,20 +53,38 @@ def accuracy(model: Transformer, data: Data) -> dict[str, Tensor]:
 
 def head_measures(task: Task, model: Transformer, data: Data, seed: int) -> dict[str, Tensor]:
     """All measures of heads, [layer, head]; similarity [layer, head, other_head]."""
-    weights = patterns(model, data.tokens).double()
-    classifies = isinstance(task, Classification)
-    rows = weights[..., CLS if classifies else UNINFORMED, :]
-    found = {
-        name: getattr(measure, name)(rows.transpose(1, 2)).mean(dim=1) for name in ("sparsity", "entropy", "total")
+    weights = patterns(model, data.tokens)
+    found = through_time(task, weights) | {
+        "total": _mean_of("total", _counted(task, weights)),
+        "similarity": measure.head_similarity(weights.mean(dim=2)),
     }
-    mean_pattern = weights.mean(dim=2)
-    found["similarity"] = measure.head_similarity(mean_pattern)
-    if classifies:
-        return found | {"flip_rate": flip_rates(model, data, weights, seed)}
-    by_sample = weights.transpose(1, 2)
-    for name, definition in (("sink_score", "per_position"), ("sink_score_pooled", "pooled")):
-        found[name] = measure.sink_score(by_sample, definition, UNINFORMED, samples=1)
-    return found | {"previous_token": _on_previous(weights)}
+    if data.targets.dim() == 1:
+        found["flip_rate"] = flip_rates(model, data, weights, seed)
+    if task.causal:
+        found |= {"sink_score_pooled": _sinks(task, weights, "pooled"), "previous_token": _on_previous(weights)}
+    return found
+
+
+def through_time(task: Task, weights: Tensor) -> dict[str, Tensor]:
+    """The measures that are also recorded in training, [layer, head]."""
+    rows = _counted(task, weights)
+    found = {"sparsity": _mean_of("sparsity", rows), "entropy": _mean_of("entropy", rows)}
+    return found | {"sink_score": _sinks(task, weights, "per_position")} if task.causal else found
+
+
+def _sinks(task: Task, weights: Tensor, definition: Literal["per_position", "pooled"]) -> Tensor:
+    """Sink scores [layer, head]: only a causal mask lets all queries see the first token first."""
+    return measure.sink_score(weights.transpose(1, 2), definition, task.queries(), samples=1)
+
+
+def _counted(task: Task, weights: Tensor) -> Tensor:
+    """The queries that count."""
+    return weights[..., task.queries(), :]
+
+
+def _mean_of(name: str, rows: Tensor) -> Tensor:
+    """A measure of rows [layer, head, sample, query, key], averaged over samples: [layer, head]."""
+    return getattr(measure, name)(rows.transpose(1, 2)).mean(dim=1)
 
 
 def _on_previous(weights: Tensor) -> Tensor:

@@ -19,7 +19,8 @@ Positive = Annotated[float, Field(gt=0)]
 class Run(Spec):
     """Train a transformer and measure it. The defaults are the polarization paper's.
 
-    `positions` are the task's own if not given. `measure=()` leaves out all measures but accuracy.
+    `positions` are the task's own if not given. `stop="settled"` ends the run early (settled.py). `measure=()` leaves
+    out all measures but accuracy; `track` adds what happens in training: "heads" and "cls" (tracking.py).
     """
 
     task: Task
@@ -35,8 +36,10 @@ class Run(Spec):
     lr: Positive = 1e-3
     batch: Count = 256
     epochs: Count = 10
+    stop: Literal["settled"] | None = None
     gate: bool = False
     measure: tuple[Literal["heads"], ...] = ("heads",)
+    track: tuple[Literal["heads", "cls"], ...] = ()
     seed: int = Field(default=0, ge=0)
 
     @model_validator(mode="after")
@@ -45,6 +48,8 @@ class Run(Spec):
             raise ValueError(f"heads must divide width = {self.width}, got {self.heads}")
         if self.positions == "concat" and self.width % 2:
             raise ValueError(f"width must be even for positions='concat', got {self.width}")
+        if "cls" in self.track and self.task.causal:
+            raise ValueError(f"track 'cls' needs a task with CLS at its end, got {type(self.task).__name__}")
         return self
 
     def chosen_positions(self) -> Positions:
@@ -79,34 +84,85 @@ def build(spec: Run, device: str = "cpu"):
 def train(spec: Run, device: str = "cpu"):
     """The trained transformer and its result."""
     from softmaxlab.training import loop
-    from softmaxlab.training.evaluate import accuracy, head_measures
+    from softmaxlab.training.settled import Settling
 
     model = build(spec, device)
     data, held_out = (spec.task.data(spec.seed, split, device) for split in ("train", "evaluate"))
     order = loop.batches(len(data.tokens), spec.batch, spec.epochs, spec.seed, device)
     steps = -(-len(data.tokens) // spec.batch) * spec.epochs
-    losses, status = np.full((spec.epochs,), np.nan), Status()
+    settling = Settling(spec.task, model, held_out) if spec.stop == "settled" else None
+    losses, tracks, stopped_at = EpochLosses(), _tracks(spec, model, held_out, steps), None
     with Progress(steps, "training") as progress:
-        total, count = 0.0, 0
         for step in loop.train(model, data, optimizer_of(spec, model), order, spec.task.weight_elsewhere()):
-            total, count = total + step.loss, count + 1
+            losses.add(step)
+            for track in tracks:
+                track.after(step.number)
             progress.advance()
-            if step.ends_epoch:
-                losses[step.epoch], total, count = float(total) / count, 0.0, 0
-                if not np.isfinite(losses[step.epoch]):
-                    sentence = f"the loss is not finite in epoch {step.epoch + 1}; try a smaller lr than {spec.lr:g}"
-                    status = Status(Outcome.DIVERGED, sentence)
-                    break
-    arrays = {"epoch": np.arange(1, spec.epochs + 1), "train_loss": losses}
-    axes = {"epoch": ("epoch",), "train_loss": ("epoch",)}
+            if losses.diverged or (settling is not None and settling.reached(step.number)):
+                stopped_at = step.number
+                break
+    status = Status() if not losses.diverged else _diverged(spec, losses)
+    labelled = [*losses.arrays(), *(array for track in tracks for array in track.arrays())]
     if status.ok:
-        arrays |= accuracy(model, held_out)
-        if spec.measure:
-            heads = head_measures(spec.task, model, held_out, spec.seed)
-            arrays |= heads
-            axes |= {name: ("layer", "head", "other_head")[: value.dim()] for name, value in heads.items()}
-    arrays = {name: np.asarray(value.cpu() if hasattr(value, "cpu") else value) for name, value in arrays.items()}
-    return model, Result(arrays, axes, status, {"steps": steps})
+        labelled += _measured(spec, model, held_out)
+    arrays = {name: np.asarray(value.cpu() if hasattr(value, "cpu") else value) for name, value, _ in labelled}
+    notes = {"steps": losses.steps, "stopped_at": stopped_at}
+    return model, Result(arrays, {name: axes for name, _, axes in labelled}, status, notes)
+
+
+class EpochLosses:
+    """The mean training loss of each epoch; of an epoch cut short, over the steps made."""
+
+    def __init__(self):
+        self.sums, self.counts, self.steps = [], [], 0
+
+    def add(self, step) -> None:
+        if step.epoch == len(self.sums):
+            self.sums.append(0.0)
+            self.counts.append(0)
+        self.sums[-1] += step.loss  # a tensor: reading it at every step would wait for the device
+        self.counts[-1] += 1
+        self.steps += 1
+        self.ended = step.ends_epoch
+
+    @property
+    def diverged(self) -> bool:
+        """Looked at when an epoch ends."""
+        return self.ended and not np.isfinite(float(self.sums[-1]))
+
+    def arrays(self):
+        means = [float(total) / count for total, count in zip(self.sums, self.counts)]
+        yield "epoch", np.arange(1, len(means) + 1), ("epoch",)
+        yield "train_loss", np.array(means), ("epoch",)
+
+
+def _diverged(spec: Run, losses: EpochLosses) -> Status:
+    sentence = f"the loss is not finite in epoch {len(losses.sums)}; try a smaller lr than {spec.lr:g}"
+    return Status(Outcome.DIVERGED, sentence)
+
+
+def _tracks(spec: Run, model, held_out, steps: int) -> list:
+    """What `track` asks for, at the start of the run."""
+    from softmaxlab.training.tracking import ClsTrack, HeadTrack
+
+    tracks = []
+    if "heads" in spec.track:
+        tracks.append(HeadTrack(spec.task, model, held_out, steps))
+    if "cls" in spec.track:
+        tracks.append(ClsTrack(model, held_out))
+    for track in tracks:
+        track.after(0)
+    return tracks
+
+
+def _measured(spec: Run, model, held_out) -> list:
+    """Name, values and axes of the final measures."""
+    from softmaxlab.training.evaluate import accuracy, head_measures
+
+    found = accuracy(model, held_out)
+    if spec.measure:
+        found |= head_measures(spec.task, model, held_out, spec.seed)
+    return [(name, value, ("layer", "head", "other_head")[: value.dim()]) for name, value in found.items()]
 
 
 def optimizer_of(spec: Run, model):

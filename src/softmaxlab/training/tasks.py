@@ -58,6 +58,10 @@ class Task(Record):
         """What the loss at positions other than the last counts."""
         return 0.0
 
+    def queries(self) -> slice:
+        """The queries at which heads are measured: all but the first token, which sees itself alone."""
+        return slice(1, None)
+
     @property
     def causal(self) -> bool:
         return True
@@ -110,6 +114,10 @@ class Induction(Task):
     def weight_elsewhere(self) -> float:
         return self.aux
 
+    def queries(self) -> slice:
+        """Those whose next token is random: not BOS, and not the last two (E.1)."""
+        return slice(1, -2)
+
     def arrays(self, draw: np.random.Generator, samples: int) -> tuple[np.ndarray, np.ndarray]:
         """Plain tokens are 1 … vocab − 1, BOS is 0, the shifted symbol of t is t + vocab − 1."""
         k, rows = self.tokens, np.arange(samples)
@@ -150,6 +158,10 @@ class Classification(Task):
 
     def own_positions(self) -> Positions:
         return "none"
+
+    def queries(self) -> slice:
+        """CLS."""
+        return slice(-1, None)
 
     @property
     def causal(self) -> bool:

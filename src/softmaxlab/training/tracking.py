@@ -1,0 +1,92 @@
+"""What heads do while a transformer trains.
+
+`heads`: at log-spaced steps, on the first DRIVEN evaluation sequences, of each head and key j, averaged over the
+queries that count and see the key:
+
+    share s_j    w_j/Σw
+    drive u_j    −∂L/∂w_j = −⟨∂L/∂o, v_j⟩, with o = Σ_j w_j v_j the head's output and L the loss of a sample
+    rate         s_j(u_j − m), m = Σ_j s_j u_j: how fast the value-softmax flow would raise score j
+
+and the head measures of evaluate.py. `cls`: at every step, the weights of query CLS in one sample of each label.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from softmaxlab.training.evaluate import patterns, through_time
+from softmaxlab.training.loop import loss_of
+from softmaxlab.training.model import Trace, Transformer
+from softmaxlab.training.tasks import Data, Task
+
+DRIVEN = 256  # sequences: the standard error of a drive is then below a tenth of it from the first steps on
+POINTS = 64  # log-spaced; after rounding some coincide, and more than 40 are left of a run of 400 steps
+
+
+def tracked_steps(steps: int) -> list[int]:
+    """0, the start, then log-spaced up to the last step."""
+    return [0, *np.unique(np.geomspace(1, steps, POINTS).round().astype(int)).tolist()]
+
+
+class HeadTrack:
+    """Of every head, at log-spaced steps."""
+
+    def __init__(self, task: Task, model: Transformer, data: Data, steps: int):
+        self.task, self.model, self.data = task, model, data
+        self.due = set(tracked_steps(steps))
+        self.steps: list[int] = []
+        self.records: list[dict[str, Tensor]] = []
+
+    def after(self, step: int) -> None:
+        if step not in self.due:
+            return
+        self.steps.append(step)
+        measures = through_time(self.task, patterns(self.model, self.data.tokens))
+        few = Data(self.data.tokens[:DRIVEN], self.data.targets[:DRIVEN])
+        self.records.append(measures | drives(self.task, self.model, few))
+
+    def arrays(self) -> Iterator[tuple[str, Tensor | np.ndarray, tuple[str, ...]]]:
+        """Name, values and axes of all that was recorded."""
+        yield "track_step", np.array(self.steps), ("track_step",)
+        for name in self.records[0]:
+            values = torch.stack([record[name] for record in self.records])
+            yield f"track_{name}", values, ("track_step", "layer", "head", "key")[: values.dim()]
+
+
+class ClsTrack:
+    """The weights of query CLS, in one evaluation sequence of each label, after every step."""
+
+    def __init__(self, model: Transformer, data: Data):
+        first = [int((data.targets == label).nonzero()[0]) for label in data.targets.unique()]
+        self.model, self.tokens = model, data.tokens[first]
+        self.weights: list[Tensor] = []
+
+    def after(self, step: int) -> None:
+        self.weights.append(patterns(self.model, self.tokens)[..., -1, :])
+
+    def arrays(self) -> Iterator[tuple[str, Tensor | np.ndarray, tuple[str, ...]]]:
+        yield "cls_step", np.arange(len(self.weights)), ("cls_step",)
+        yield "cls_tokens", self.tokens, ("sample", "key")
+        yield "cls_weights", torch.stack(self.weights), ("cls_step", "layer", "head", "sample", "key")
+
+
+def drives(task: Task, model: Transformer, data: Data) -> dict[str, Tensor]:
+    """share, drive and rate, each [layer, head, key]."""
+    trace = Trace()
+    loss = loss_of(model(data.tokens, trace=trace), data.targets, task.weight_elsewhere())
+    gradients = torch.autograd.grad(loss * len(data.tokens), trace.weights)  # the loss is a mean over samples
+    layers = [_averaged(task, w.detach().double(), -g.double()) for w, g in zip(trace.weights, gradients)]
+    return {name: torch.stack([layer[name] for layer in layers]) for name in layers[0]}
+
+
+def _averaged(task: Task, weights: Tensor, u: Tensor) -> dict[str, Tensor]:
+    """Of one layer: weights and drives [B, H, query, key] of every query."""
+    seen = torch.ones_like(weights[0, 0])
+    seen = (seen.tril() if task.causal else seen)[task.queries()]
+    w, u = weights[:, :, task.queries()], u[:, :, task.queries()] * seen
+    s = w / w.sum(dim=-1, keepdim=True)
+    rate = s * (u - (s * u).sum(dim=-1, keepdim=True))
+    queries_that_see = seen.sum(dim=0).clamp(min=1) * len(weights)
+    return {name: x.sum(dim=(0, 2)) / queries_that_see for name, x in (("share", s), ("drive", u), ("rate", rate))}
