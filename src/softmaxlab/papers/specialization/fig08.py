@@ -38,7 +38,7 @@ class Fig08(FigureSpec):
         "quick": {"samples": 4000, "runs": 1, "tau_end": 20.0, "step": 0.05, "points": 201},
         "paper": {},
     }
-    cost: ClassVar[dict[str, str]] = {"quick": "3 s", "paper": "about 5 min"}
+    cost: ClassVar[dict[str, str]] = {"quick": "3 s", "paper": "about 8 min"}
 
     nu: tuple[Annotated[float, Field(gt=0)], Annotated[float, Field(gt=0)]] = (2.0, 2.0)
     length: Annotated[int, Field(ge=2, le=1000)] = 8
@@ -91,6 +91,7 @@ class Fig08(FigureSpec):
         for ax in (histogram, through_time, heads):
             ax.legend(fontsize=8, frameon=False)
         histogram.set_ylim(0, 1.25 * histogram.get_ylim()[1])
+        histogram.locator_params(axis="x", nbins=5)
         label(histogram, "$m_{1f}$(new) − $m_{1f}$(same)", "recorded times and runs", "differences of the first head")
         label(through_time, "τ", "$m_{1f}$(new) − $m_{1f}$(same)", f"through time (runs: {len(difference)})")
         label(heads, "τ", "$m_{1f}$", "the first head, first run")
