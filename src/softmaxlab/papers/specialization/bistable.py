@@ -114,10 +114,11 @@ def _draw_choice(ax: "matplotlib.axes.Axes", branch: np.ndarray) -> None:
 
     ax.imshow(branch, cmap=ListedColormap([colour for _, colour, _ in BRANCHES]), vmin=0, vmax=2, aspect="auto")
     for (start, drawn), k in np.ndenumerate(branch):
-        ax.text(drawn, start, BRANCHES[k][0], ha="center", va="center", color="w", fontsize=7)
+        ax.text(drawn, start, BRANCHES[k][0][0], ha="center", va="center", color="w", fontsize=8)
+    names = ", ".join(name for name, *_ in BRANCHES)
     ax.set_xticks(np.arange(branch.shape[1]))
     ax.set_yticks(np.arange(branch.shape[0]))
-    label(ax, "set of samples", "start", "where each run ends")
+    label(ax, "set of samples", "start", f"where each run ends:\n{names}")
 
 
 def _draw_heads(ax: "matplotlib.axes.Axes", m: np.ndarray, ends: np.ndarray, name: str) -> None:

@@ -59,7 +59,7 @@ class LogD(FigureSpec):
         },
         "paper": {"sgd_dims": (1000, 10_000, 100_000), "runs": 10, "sgd_runs": 3, "samples": 2**13},
     }
-    cost: ClassVar[dict[str, str]] = {"quick": "7 s", "paper": "about 25 min"}
+    cost: ClassVar[dict[str, str]] = {"quick": "7 s", "paper": "about 30 min"}
 
     dims: Dims = tuple(10**k for k in range(2, 10))
     sgd_dims: Dims = (1000, 10_000)
