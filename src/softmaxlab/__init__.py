@@ -13,6 +13,7 @@ _PUBLIC = {
     "measure": "softmaxlab.measure",
     "polarization": "softmaxlab.polarization",
     "specialization": "softmaxlab.specialization",
+    "training": "softmaxlab.training",
     "simulate": "softmaxlab.core.simulate",
     "Spec": "softmaxlab.core.spec",
     "Result": "softmaxlab.core.result",

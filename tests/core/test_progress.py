@@ -35,6 +35,17 @@ def test_a_terminal_sees_a_bar_for_long_work_only(clock, monkeypatch, seconds, d
     assert ("work" in screen.getvalue()) == drawn
 
 
+def test_the_bar_shows_rate_and_failures(clock, monkeypatch):
+    screen = Terminal()
+    monkeypatch.setattr("sys.stderr", screen)
+    with Progress(4, "work") as counter:
+        for failed in (False, True, True):
+            clock[0] += 0.8
+            counter.advance(failed=failed)
+    assert "work, 2 failed" in screen.getvalue()
+    assert "1.25/s" in screen.getvalue()
+
+
 def test_elsewhere_a_line_is_logged_every_half_minute(clock, monkeypatch, caplog):
     quiet = io.StringIO()
     monkeypatch.setattr("sys.stderr", quiet)
@@ -42,6 +53,6 @@ def test_elsewhere_a_line_is_logged_every_half_minute(clock, monkeypatch, caplog
         count(clock, 100.0)
     assert quiet.getvalue() == ""
     assert [r.message for r in caplog.records] == [
-        "work: 4/10, 0 failed, 60 s left",
-        "work: 8/10, 0 failed, 20 s left",
+        "work: 4/10, 0 failed, 6/min, 60 s left",
+        "work: 8/10, 0 failed, 6/min, 20 s left",
     ]

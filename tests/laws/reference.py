@@ -54,6 +54,15 @@ def entmax15(x):
     return bisect(lambda tau: [max(v / 2 - tau, 0.0) ** 2 for v in x], x)
 
 
+def softpick(x):
+    total = math.fsum(abs(math.exp(v) - 1) for v in x)
+    return [max(math.exp(v) - 1, 0.0) / total for v in x]
+
+
+def clipped_softmax(x):
+    return [min(max(1.03 * v - 0.03, 0.0), 1.0) for v in softmax(x)]
+
+
 ROWS = {
     "softmax": softmax,
     "softmax1": softmax1,
@@ -72,6 +81,8 @@ ROWS = {
     "abs_norm": lambda x: by_sum([abs(v) for v in x]),
     "sparsemax": sparsemax,
     "entmax15": entmax15,
+    "softpick": softpick,
+    "clipped_softmax": clipped_softmax,
     "uniform": lambda x: [1 / len(x)] * len(x),
     # of queries and keys: the scores are built from features first
     "elu_elu": list,

@@ -12,7 +12,10 @@ MODELS = ("value", "tied", "matrix")
 BUILT_IN = [name for name in score_maps() if not MAPS.fingerprint(name)]
 # maps whose velocity jumps, so that the flow has events
 KINKED = ("relu", "relu_norm", "abs", "abs_norm", "sparsemax", "linear_norm")
-SMOOTH = [name for name in BUILT_IN if name not in KINKED]
+# maps with kinks that the flow knows no events for: it steps over them, slowly, or stops where a score sticks
+STEPPED_OVER = ("softpick", "clipped_softmax")
+FLOWING = [name for name in BUILT_IN if name not in STEPPED_OVER]
+SMOOTH = [name for name in FLOWING if name not in KINKED]
 
 
 def fields(loss: str, map: str, model: str, seed: int, p: int = 4, d: int = 3) -> dict[str, Any]:

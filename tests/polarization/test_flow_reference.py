@@ -8,7 +8,7 @@ import pytest
 from softmaxlab import simulate
 from softmaxlab.polarization import Flow
 from tests.polarization import autograd
-from tests.polarization.flow_cases import BUILT_IN, KINKED, LOSSES, MODELS, SMOOTH, flow
+from tests.polarization.flow_cases import FLOWING, KINKED, LOSSES, MODELS, SMOOTH, flow
 
 RTOL = 1e-11
 AGREEMENT = 1e-8  # relative to the largest entry of an array; what rtol 1e-11 leaves over some hundred steps
@@ -51,7 +51,7 @@ def test_two_hundred_problems(start):
 def test_the_two_hundred_cover_everything():
     specs = [spec_number(k) for k in range(PROBLEMS)]
     assert {s.loss for s in specs} == set(LOSSES)
-    assert {s.map for s in specs} | set(KINKED) == set(BUILT_IN)
+    assert {s.map for s in specs} | set(KINKED) == set(FLOWING)
     assert {(s.loss, s.model) for s in specs} == {(loss, model) for loss in LOSSES for model in MODELS}
     assert {s.freeze for s in specs} == {None, "V", "a"}
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from softmaxlab import simulate
 from softmaxlab.polarization import Flow, exact
-from tests.polarization.flow_cases import BUILT_IN, LOSSES, MODELS, SMOOTH, fields, flow
+from tests.polarization.flow_cases import FLOWING, LOSSES, MODELS, SMOOTH, fields, flow
 
 DRIFT = 1e-9  # at rtol 1e-12, relative to the terms that the invariant subtracts
 GROWTH = 1e-9  # by which rounding and rtol 1e-9 may raise a loss
@@ -22,7 +22,7 @@ def drift(spec: Flow) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("map", BUILT_IN)
+@pytest.mark.parametrize("map", FLOWING)
 def test_invariants_hold(map, model):
     for loss, p in (("logistic", 2), ("cross_entropy", 4)):
         for name, value in drift(flow(loss, map, model, p, t_end=100.0, p=p, points=30, rtol=1e-12)).items():
@@ -66,7 +66,7 @@ def test_invariants_in_u_as_the_paper_has_them(loss):
 
 
 problems = st.tuples(
-    st.sampled_from(LOSSES), st.sampled_from(BUILT_IN), st.sampled_from(MODELS), st.integers(0, 999), st.integers(1, 5)
+    st.sampled_from(LOSSES), st.sampled_from(FLOWING), st.sampled_from(MODELS), st.integers(0, 999), st.integers(1, 5)
 )
 
 

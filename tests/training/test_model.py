@@ -6,10 +6,11 @@ import itertools
 import pytest
 import torch
 
+from softmaxlab import attention
 from softmaxlab.errors import SpecError
 from softmaxlab.training import Classification, Induction, Run
-from softmaxlab.training.loop import batches, loss_of, train
-from softmaxlab.training.model import Trace
+from softmaxlab.training.loop import batches, train
+from softmaxlab.training.model import Prefixes, Trace
 from softmaxlab.training.run import build, optimizer_of
 from tests.training import plain
 
@@ -20,6 +21,7 @@ TASKS = {
     "last only": Induction(vocab=9, tokens=5, aux=0.0, train=200),
     "same query": Induction(vocab=9, tokens=5, shifted=False, train=200),
     "classification": Classification(vocab=13, labels=3, tokens=4, train=200),
+    "large groups": Classification(vocab=19, labels=3, tokens=4, train=200),
 }
 VARIANTS = [
     {},
@@ -43,21 +45,63 @@ def gradients(model):
     return [torch.zeros_like(p) if p.grad is None else p.grad.clone() for p in model.parameters()]
 
 
+def first_step(model, data, aux, size=200):
+    """Loss and gradients of a batch, as the training loop computes them."""
+    found = []
+    order = iter([(0, torch.arange(size), True)])
+    still = torch.optim.SGD(model.parameters(), lr=0.0)
+    step = next(train(model, data, still, order, aux, before_step=lambda _: found.extend(gradients(model))))
+    return step.loss.item(), found
+
+
 @pytest.mark.parametrize(("task", "changes"), list(itertools.product(TASKS, VARIANTS)))
 def test_loss_and_gradients_equal_the_plain_ones(task, changes):
     spec = spec_of(task, **changes)
     model = build(spec).double()
     data, aux = spec.task.data(0, "train"), spec.task.weight_elsewhere()
-    wanted = slice(None) if aux else slice(-1, None)
-    fast = loss_of(model(data.tokens, wanted), data.targets, aux)
-    fast.backward()
-    ours = gradients(model)
+    fast, ours = first_step(model, data, aux)
     model.zero_grad()
     slow = plain.loss(model, data.tokens, data.targets, aux)
     slow.backward()
-    assert fast.item() == pytest.approx(slow.item(), rel=ROUNDING)
+    assert fast == pytest.approx(slow.item(), rel=ROUNDING)
     for a, b in zip(ours, gradients(model)):
         torch.testing.assert_close(a, b, rtol=0, atol=ROUNDING)
+
+
+def rows_read_by(module, model, data, aux):
+    sizes = []
+    with module.register_forward_hook(lambda _, given, __: sizes.append(given[0].numel() // given[0].shape[-1])):
+        first_step(model, data, aux)
+    return sizes[0]
+
+
+def test_equal_prefixes_are_computed_once():
+    spec = spec_of("induction")
+    model, data = build(spec), TASKS["induction"].data(0, "train")
+    tokens = data.tokens[:200].tolist()
+    different = {tuple(row[: t + 1]) for row in tokens for t in range(len(row))}
+    assert len(different) < data.tokens.numel()
+    for block in model.blocks:
+        assert rows_read_by(block.mlp, model, data, 0.2) == len(different)
+
+
+def test_prefixes_that_are_not_equal_must_not_be_shared():
+    model, data = build(spec_of("induction")).double(), TASKS["induction"].data(0, "train")
+    pairs, index = model.rows(data.tokens)
+    right = model.logits(pairs, index, slice(None), prefixes=Prefixes.of(model.prefixes(data.tokens)))
+    torch.testing.assert_close(right, model(data.tokens), rtol=0, atol=ROUNDING)
+    wrong = model.logits(pairs, index, slice(None), prefixes=Prefixes.of(index))  # of the last token alone
+    assert (wrong - right).abs().max() > 1e3 * ROUNDING
+
+
+def test_samples_that_are_one_set_are_computed_once():
+    task, model = TASKS["classification"], build(spec_of("classification"))
+    assert rows_read_by(model.unembed, model, task.data(0, "train"), 0.0) == 3  # each label is one set
+    data = TASKS["large groups"].data(0, "train")  # 6 tokens in a group, 4 in a sample: 3 · 15 sets
+    sets = {tuple(sorted(row)) for row in data.tokens.tolist()}
+    assert 3 < len(sets) <= 45
+    model = build(spec_of("large groups"))
+    assert rows_read_by(model.unembed, model, data, 0.0) == len(sets)
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -84,6 +128,17 @@ def test_a_trace_holds_the_weights_of_every_layer_and_changes_nothing():
     assert [w.shape for w in trace.weights] == [(7, 2, 7, 7)] * 2
     assert (trace.weights[0].triu(1) == 0).all()
     torch.testing.assert_close(trace.weights[1].sum(-1), torch.ones(7, 2, 7, dtype=torch.float64))
+
+
+def test_a_user_s_map_may_read_the_order_of_the_keys():
+    @attention.register(name="later_keys_less")
+    def later_keys_less(scores, visible):
+        return torch.softmax(scores - torch.arange(scores.shape[-1]), dim=-1)
+
+    model = build(spec_of("classification", map="later_keys_less"))
+    data = TASKS["classification"].data(0, "train")
+    fast, _ = first_step(model.double(), data, 0.0)
+    assert fast == pytest.approx(plain.loss(model, data.tokens, data.targets, 0.0).item(), rel=ROUNDING)
 
 
 def test_the_same_seed_gives_the_same_model_and_leaves_torch_alone():

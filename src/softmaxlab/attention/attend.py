@@ -39,15 +39,26 @@ def attend(
 
     `mlp` is the feature network that the maps `mlp` and `mlp_norm` need.
     """
-    found = MAPS[map]
-    given = _feature_arguments(found, mlp)
     if q.shape[-1] != k.shape[-1]:
         raise SpecError(f"q and k differ in width: {q.shape[-1]} and {k.shape[-1]}")
+    return attend_features(map, features_of(map, q, mlp), features_of(map, k, mlp), v, mask, bias)
+
+
+def features_of(map: str, x: Tensor, mlp: nn.Module | None = None) -> Tensor:
+    """φ(x) of queries or keys [..., d_h], of the same shape; x itself for the maps of scores."""
+    found = MAPS[map]
+    given = _feature_arguments(found, mlp)
+    return x if found.features is None else found.features(x, **given)
+
+
+def attend_features(
+    map: str, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, bias: Tensor | float | None = None
+) -> tuple[Tensor, Tensor]:
+    """`attend` for q and k that are features already."""
     if k.shape[-2] != v.shape[-2]:
         raise SpecError(f"k and v differ in tokens: {k.shape[-2]} and {v.shape[-2]}")
-    phi_q, phi_k = (_wide(x if found.features is None else found.features(x, **given)) for x in (q, k))
-    scores = phi_q @ phi_k.transpose(-2, -1) / math.sqrt(q.shape[-1])
-    w = _weights(found, scores, mask, bias).to(q.dtype)
+    scores = _wide(q) @ _wide(k).transpose(-2, -1) / math.sqrt(q.shape[-1])
+    w = _weights(MAPS[map], scores, mask, bias).to(q.dtype)
     return w @ v, w
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from softmaxlab.attention import (
     absolute,
     bayes_softmax,
+    clipped_softmax,
     elu,
     elu_elu,
     entmax15,
@@ -16,6 +17,7 @@ from softmaxlab.attention import (
     sigmoid,
     softmax,
     softmax1,
+    softpick,
     sparsemax,
     square,
     total,
@@ -42,6 +44,8 @@ for _map in itertools.chain(
     absolute.MAPS,
     sparsemax.MAPS,
     entmax15.MAPS,
+    softpick.MAPS,
+    clipped_softmax.MAPS,
     uniform.MAPS,
 ):
     MAPS.add(_map.name, _map)

@@ -13,8 +13,9 @@ from softmaxlab.attention.masking import softmax
 
 
 def elu_plus_one(scores: Tensor) -> Tensor:
-    # not elu(χ) + 1, which loses all digits of e^χ for χ ≪ 0; the inner 0 keeps e^χ finite where it is not used
-    return torch.where(scores > 0, scores + 1, torch.where(scores > 0, 0, scores).exp())
+    # not elu(χ) + 1, which loses all digits of e^χ for χ ≪ 0; min(χ, 0) as a difference has slope 1 at 0
+    above = torch.relu(scores)
+    return (scores - above).exp() + above
 
 
 def elu_norm(scores: Tensor, visible: Tensor | None) -> Tensor:

@@ -8,6 +8,8 @@ exactly 0) has all weights 0: it attends nowhere.
 import torch
 from torch import Tensor
 
+_SHORT = 16  # rows shorter than a vector register: torch.softmax takes three times as long as its formula
+
 
 def hide(values: Tensor, visible: Tensor | None, fill: float = 0.0) -> Tensor:
     """`values` with hidden entries replaced by `fill`, in value and gradient."""
@@ -17,11 +19,19 @@ def hide(values: Tensor, visible: Tensor | None, fill: float = 0.0) -> Tensor:
 def softmax(logits: Tensor, visible: Tensor | None) -> Tensor:
     """exp(logits)/Σ exp(logits) over the visible keys of the last axis."""
     if visible is None:
-        return torch.softmax(logits, dim=-1)
+        return softmax_of_all(logits)
     dead = ~visible.any(dim=-1, keepdim=True)
     # a row of −inf would be 0/0, so a dead row is left finite here and emptied below
     logits = hide(logits, visible, -torch.inf).masked_fill(dead, 0.0)
-    return hide(torch.softmax(logits, dim=-1), visible)
+    return hide(softmax_of_all(logits), visible)
+
+
+def softmax_of_all(logits: Tensor) -> Tensor:
+    """exp(logits)/Σ exp(logits) over the last axis."""
+    if logits.device.type != "cpu" or not 0 < logits.shape[-1] < _SHORT:
+        return torch.softmax(logits, dim=-1)
+    e = (logits - logits.detach().amax(dim=-1, keepdim=True)).exp()
+    return e / e.sum(dim=-1, keepdim=True)
 
 
 def share(weights: Tensor) -> Tensor:

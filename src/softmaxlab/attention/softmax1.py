@@ -7,13 +7,13 @@ import torch
 from torch import Tensor
 
 from softmaxlab.attention.map import Map
-from softmaxlab.attention.masking import hide
+from softmaxlab.attention.masking import hide, softmax_of_all
 
 
 def softmax1(scores: Tensor, visible: Tensor | None, bias: Tensor) -> Tensor:
     nowhere = bias.expand(*scores.shape[:-1], 1)
     logits = torch.cat([hide(scores, visible, -torch.inf), nowhere], dim=-1)
-    return torch.softmax(logits, dim=-1)[..., :-1]
+    return softmax_of_all(logits)[..., :-1]
 
 
 MAPS = (Map("softmax1", softmax1, non_negative=True, parameters=("bias",), source="sagitova2026specialization"),)

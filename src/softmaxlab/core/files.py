@@ -132,16 +132,19 @@ def _write_arrays(result: Result, path: Path) -> None:
 
 
 def _read_arrays(path: Path) -> dict[str, Any]:
-    import xarray
+    import h5netcdf  # xarray would take ten times as long, which counts when a sweep reads thousands
 
-    with xarray.open_dataset(path, engine="h5netcdf", decode_times=False) as data:
-        variables = {str(name): data[name].load() for name in data.variables}
-    arrays = {name: _numpy(value.values) for name, value in variables.items()}
-    return {"arrays": arrays, "axes": {name: value.dims for name, value in variables.items()}}
+    with h5netcdf.File(path, "r", decode_vlen_strings=True) as file:
+        arrays = {name: _numpy(variable[...], dict(variable.attrs)) for name, variable in file.variables.items()}
+        return {"arrays": arrays, "axes": {name: variable.dimensions for name, variable in file.variables.items()}}
 
 
-def _numpy(values: np.ndarray) -> np.ndarray:
-    return values.astype(np.str_) if values.dtype == object else values
+def _numpy(values: np.ndarray, attributes: dict[str, Any]) -> np.ndarray:
+    """What was written: netCDF has words as objects and truth values as numbers."""
+    values = np.asarray(values)
+    if values.dtype == object:
+        return values.astype(np.str_)
+    return values.astype(bool) if attributes.get("dtype") == "bool" else values
 
 
 def _write_record(result: Result, key: str | None, folder: Path) -> None:

@@ -36,19 +36,26 @@ class Progress:
         if elapsed < QUIET_SECONDS:
             return
         if sys.stderr.isatty():
-            self._draw()
+            self._draw(self._rate(elapsed))
         elif time.monotonic() - self._logged > LOG_SECONDS:
             self._logged = time.monotonic()
             left = elapsed * (self.total - self.done) / max(self.done, 1)
-            log.info("%s: %d/%d, %d failed, %.0f s left", self.label, self.done, self.total, self.failed, left)
+            counts = (self.label, self.done, self.total, self.failed)
+            log.info("%s: %d/%d, %d failed, %s, %.0f s left", *counts, self._rate(elapsed), left)
 
-    def _draw(self) -> None:
+    def _rate(self, elapsed: float) -> str:
+        rate = self.done / elapsed
+        return f"{rate:.3g}/s" if rate >= 1 else f"{60 * rate:.3g}/min"
+
+    def _draw(self, rate: str) -> None:
         if self._bar is None:
             from rich import progress
             from rich.console import Console
 
-            columns = (*progress.Progress.get_default_columns(), progress.MofNCompleteColumn())
+            texts = progress.MofNCompleteColumn(), progress.TextColumn("{task.fields[rate]}")
+            columns = (*progress.Progress.get_default_columns(), *texts)
             self._bar = progress.Progress(*columns, console=Console(stderr=True), transient=True)
-            self._bar.add_task(self.label, total=self.total)
+            self._bar.add_task(self.label, total=self.total, rate=rate)
             self._bar.start()
-        self._bar.update(self._bar.task_ids[0], completed=self.done)
+        label = f"{self.label}, {self.failed} failed" if self.failed else self.label
+        self._bar.update(self._bar.task_ids[0], description=label, completed=self.done, rate=rate)

@@ -23,7 +23,7 @@ def simulate(spec: Spec, store: Store | str | Path | None = None, device: str = 
     """
     if not isinstance(spec, Spec):
         raise SpecError(f"simulate takes a spec, got {type(spec).__name__}")
-    _check_device(device)
+    check_device(device)
     if isinstance(store, (str, Path)):
         store = Store(store)
     if store is not None and (found := store.get(spec)) is not None:
@@ -36,7 +36,7 @@ def simulate(spec: Spec, store: Store | str | Path | None = None, device: str = 
     return result
 
 
-def _check_device(device: str) -> None:
+def check_device(device: str) -> None:
     """Refuse a device that is not there before any work."""
     if device == "cpu":
         return

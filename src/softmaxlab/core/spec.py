@@ -170,6 +170,7 @@ HOMES = {
     "attention": "softmaxlab.attention",
     "polarization": "softmaxlab.polarization",
     "specialization": "softmaxlab.specialization",
+    "training": "softmaxlab.training",
     "papers": "softmaxlab.papers.catalogue",
 }
 

@@ -6,7 +6,7 @@ from softmaxlab.core.result import Result
 from softmaxlab.errors import SpecError
 from softmaxlab.papers.attention.maps import draw_patterns
 from softmaxlab.papers.figure import FigureSpec
-from softmaxlab.papers.polarization import curves
+from softmaxlab.papers.polarization import curves, run_curves
 from softmaxlab.papers.specialization import curves as order_curves
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ DRAWN_BY = {
     "polarization.Flow": curves.draw_flow,
     "polarization.StrengthFlow": curves.draw_strength_flow,
     "polarization.Descent": curves.draw_descent,
+    "training.Run": run_curves.draw_run,
     "specialization.Flow": order_curves.draw_flow,
     "specialization.SGD": order_curves.draw_sgd,
 }

@@ -1,7 +1,8 @@
 """Attention maps on score vectors, in NumPy: s = σ(a) and the pullback Jᵀg, with J = ∂s/∂a.
 
 Over the last axis, any number of rows at once. Heads do not occur here: a bias is 0, and bayes_softmax, with its
-one head, is softmax. A map registered by a user goes through torch.
+one head, is softmax. softpick, clipped_softmax and maps registered by a user go through torch; the flow
+steps over their kinks, and stops, saying so, where a score sticks at one (softpick's at 0).
 
 Three families. Elementwise, s = f(a): Jᵀg = f′(a) g. Shares, s = f(a)/Σf(a): Jᵀg = f′(a)/Σf · (g − ⟨s,g⟩), where the
 difference is formed from g minus its value at the winner, so that it keeps its digits when s is nearly one-hot.

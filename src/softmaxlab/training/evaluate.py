@@ -22,7 +22,7 @@ from softmaxlab.training.tasks import Data, Task
 
 CHUNK = 1000  # samples at a time
 PAIRS = 500  # of samples with different labels, for the flip rate
-CLS = slice(-1, None)
+LAST = slice(-1, None)
 
 
 @torch.no_grad()
@@ -101,7 +101,7 @@ def flip_rates(model: Transformer, data: Data, weights: Tensor, seed: int) -> Te
     for layer, head in _each(top):
         favourite = top[layer, head]
         swapped = _swapped(data.tokens, one, two, favourite), _swapped(data.tokens, two, one, favourite)
-        predicted = (predictions(model, tokens, CLS)[:, 0] for tokens in swapped)
+        predicted = (predictions(model, tokens, LAST)[:, 0] for tokens in swapped)
         rates[layer, head] = measure.flip_rate(*predicted, data.targets[one], data.targets[two])
     return rates
 

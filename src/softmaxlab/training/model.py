@@ -2,20 +2,24 @@
 
     x = token + position;   x += Attention(LN(x));   x += MLP(LN(x));   logits = W LN(x)
 
-Shapes: B samples, T positions, d width, H heads, d_h = d/H, V symbols. Two exact savings are built in. Rows: where x
-depends on the token and its position alone (the first block), it is computed once for each of the R different pairs
-that occur, not for all B·T. Wanted: the last block's queries, its MLP and the logits are computed only at the positions
-whose logits are asked for. `Trace` holds the weights when asked for; without it softmax runs fused.
+Shapes: B samples, T positions, d width, H heads, d_h = d/H, V symbols. What is equal is computed once, as one of R rows
+that an index [B, T] puts in their places. The first block reads one row for each different pair of token and position;
+in a causal model a later block reads one for each different prefix (`Prefixes`), which is a seventh less than B·T in
+induction, where all begin with BOS and then one of 50 tokens. The last block's queries, its MLP and the logits are
+computed only at the positions `wanted`. `Trace` holds the weights when asked for; without it softmax runs fused.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from softmaxlab.attention import MAPS, attend, feature_mlp
+from softmaxlab.attention import MAPS, feature_mlp
+from softmaxlab.attention.attend import attend_features, features_of
 
+EVERYWHERE, LAST = slice(None), slice(-1, None)
 LEARNS_BIAS = ("softmax1", "bayes_softmax")  # sigmoid has none in the paper
 MLP_RATIO = 4
 
@@ -47,6 +51,54 @@ class Trace:
     outputs: list[Tensor] = field(default_factory=list)  # the heads' outputs, [B, H, query, d_h]
 
 
+@dataclass(frozen=True)
+class Prefixes:
+    """The P different prefixes of a batch: which of them ends where, [B, T], and for each a place of the B·T, [P]."""
+
+    index: Tensor
+    place: Tensor
+
+    @classmethod
+    def of(cls, numbers: Tensor) -> "Prefixes":
+        """From numbers [B, T], equal where prefixes are (`Transformer.prefixes`)."""
+        different, index = torch.unique(numbers, return_inverse=True)
+        return cls(index, first_places(index, len(different)))
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where a block reads and writes: its rows stand at index [B, T], it is asked for queries `wanted`.
+
+    Without an index every place has a row of its own, [B, T, d]. With `kept`, only these of the B·T results are needed.
+    """
+
+    index: Tensor | None
+    wanted: slice
+    kept: Tensor | None = None
+
+    def keys(self, f: Callable[[Tensor], Tensor], rows: Tensor) -> Tensor:
+        """f(rows) at all places."""
+        return f(rows) if self.index is None else _spread(f(rows), self.index)
+
+    def queries(self, f: Callable[[Tensor], Tensor], rows: Tensor) -> Tensor:
+        """f(rows) at the wanted places, computed for the rows or for the places, whichever are fewer."""
+        if self.index is None:
+            return f(rows[:, self.wanted])
+        index = self.index[:, self.wanted]
+        return f(_spread(rows, index)) if index.numel() < len(rows) else _spread(f(rows), index)
+
+    def rows_of_results(self, rows: Tensor) -> Tensor:
+        """The rows that stand where the results are needed."""
+        if self.index is None:
+            return rows[:, self.wanted]
+        index = self.index[:, self.wanted]
+        return _spread(rows, index if self.kept is None else index.flatten()[self.kept])
+
+    def keep(self, results: Tensor) -> Tensor:
+        """Of results [B, wanted, d] the needed ones: all of them, or [P, d]."""
+        return results if self.kept is None else results.flatten(0, 1).index_select(0, self.kept)
+
+
 class Attention(nn.Module):
     """H heads of one map; q, k, v and o with bias. With `gate`, each head's output is multiplied by sigmoid(W x)_h."""
 
@@ -61,29 +113,38 @@ class Attention(nn.Module):
         visible = torch.ones(shape.length, shape.length, dtype=torch.bool).tril() if shape.causal else None
         self.register_buffer("visible", visible, persistent=False)
 
-    def forward(self, rows: Tensor, index: Tensor | None, wanted: slice, trace: Trace | None) -> Tensor:
-        """[B, wanted, d] of normalised inputs: [B, T, d], or [R, d] with index [B, T] into them."""
-        q, k, v = (self._split(linear(rows), index) for linear in (self.q, self.k, self.v))  # [B, H, T, d_h]
-        q = q[:, :, wanted]
-        visible = None if self.visible is None else self.visible[wanted]
-        out = self._attend(q, k, v, visible, trace)  # [B, H, wanted, d_h]
+    def forward(self, rows: Tensor, places: Places, trace: Trace | None) -> Tensor:
+        """Results [B, wanted, d], or the kept ones, of normalised rows."""
+        q = places.queries(lambda x: self._features(self.q(x)), rows)
+        k = places.keys(lambda x: self._features(self.k(x)), rows)
+        v = places.keys(self.v, rows)
+        out = self._attend(self._split(q), self._split(k), self._split(v), places.wanted, trace)  # [B, H, wanted, d_h]
         if self.gate is not None:
-            gates = torch.sigmoid(_spread(self.gate(rows), index)[:, wanted])  # [B, wanted, H]
+            gates = torch.sigmoid(places.queries(self.gate, rows))  # [B, wanted, H]
             out = out * gates.transpose(1, 2).unsqueeze(-1)
-        return self.o(out.transpose(1, 2).flatten(2))
+        return self.o(places.keep(out.transpose(1, 2).flatten(2)))
 
-    def _attend(self, q: Tensor, k: Tensor, v: Tensor, visible: Tensor | None, trace: Trace | None) -> Tensor:
+    def _attend(self, q: Tensor, k: Tensor, v: Tensor, wanted: slice, trace: Trace | None) -> Tensor:
+        visible = None if self.visible is None or wanted == LAST else self.visible[wanted]  # the last query sees all
         if self.map == "softmax" and trace is None:
+            if visible is not None and wanted == EVERYWHERE:
+                return functional.scaled_dot_product_attention(q, k, v, is_causal=True)
             return functional.scaled_dot_product_attention(q, k, v, attn_mask=visible)
-        out, weights = attend(self.map, q, k, v, mask=visible, bias=self.bias, mlp=self.features)
+        out, weights = attend_features(self.map, q, k, v, mask=visible, bias=self.bias)
         if trace is not None:
             trace.weights.append(weights)
             trace.values.append(v)
             trace.outputs.append(out)
         return out
 
-    def _split(self, x: Tensor, index: Tensor | None) -> Tensor:
-        return _spread(x, index).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+    def _features(self, x: Tensor) -> Tensor:
+        """Features of queries or keys, for the maps that have them: [..., d] → [..., d]."""
+        if MAPS[self.map].features is None:
+            return x
+        return features_of(self.map, x.unflatten(-1, (self.heads, -1)), self.features).flatten(-2)
+
+    def _split(self, x: Tensor) -> Tensor:
+        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
 
 
 class Block(nn.Module):
@@ -98,9 +159,8 @@ class Block(nn.Module):
         if shape.mlp:
             self.mlp = nn.Sequential(nn.Linear(d, MLP_RATIO * d), nn.GELU(), nn.Linear(MLP_RATIO * d, d))
 
-    def forward(self, x: Tensor, index: Tensor | None, wanted: slice, trace: Trace | None) -> Tensor:
-        out = self.attention(self.norm_1(x), index, wanted, trace)
-        x = _spread(x, index)[:, wanted] + out
+    def forward(self, x: Tensor, places: Places, trace: Trace | None) -> Tensor:
+        x = places.rows_of_results(x) + self.attention(self.norm_1(x), places, trace)
         return x if self.mlp is None else x + self.mlp(self.norm_2(x))
 
 
@@ -117,7 +177,7 @@ class Transformer(nn.Module):
         self.norm = nn.LayerNorm(shape.width) if shape.layernorm else nn.Identity()
         self.unembed = nn.Linear(shape.width, shape.outputs)
 
-    def forward(self, tokens: Tensor, wanted: slice = slice(None), trace: Trace | None = None) -> Tensor:
+    def forward(self, tokens: Tensor, wanted: slice = EVERYWHERE, trace: Trace | None = None) -> Tensor:
         return self.logits(*self.rows(tokens), wanted, trace)
 
     def rows(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
@@ -127,13 +187,28 @@ class Transformer(nn.Module):
         pairs = tokens * self.shape.length + torch.arange(tokens.shape[1], device=tokens.device)
         return torch.unique(pairs, return_inverse=True)
 
-    def logits(self, pairs: Tensor, index: Tensor, wanted: slice, trace: Trace | None = None) -> Tensor:
-        """From pairs and index, which a training loop computes once for all its data."""
-        x, everything = self.embed(pairs), slice(None)
-        for i, block in enumerate(self.blocks):
-            last = i == len(self.blocks) - 1
-            x = block(x, index if i == 0 else None, wanted if last else everything, trace)
-        return self.unembed(self.norm(x))
+    def prefixes(self, tokens: Tensor) -> Tensor | None:
+        """Numbers [B, T], equal where what a causal model has read is equal; None if all tokens see each other."""
+        if not self.shape.causal:
+            return None
+        numbers, length = [tokens[:, 0]], tokens.shape[1]
+        for t in range(1, length):
+            numbers.append(torch.unique(numbers[-1] * self.shape.symbols + tokens[:, t], return_inverse=True)[1])
+        return torch.stack(numbers, dim=1) * length + torch.arange(length, device=tokens.device)
+
+    def logits(
+        self, pairs: Tensor, index: Tensor, wanted: slice, trace: Trace | None = None, prefixes: Prefixes | None = None
+    ) -> Tensor:
+        """From what a training loop finds out once for all its data. A trace is of every place, so without prefixes."""
+        x = self.embed(pairs)
+        later, kept = (None, None) if prefixes is None else (prefixes.index, prefixes.place)
+        before_last = Places(index, EVERYWHERE, kept)
+        for block in self.blocks[:-1]:
+            x = block(x, before_last, trace)
+            before_last = Places(later, EVERYWHERE, kept)
+        last = before_last if wanted == EVERYWHERE else Places(before_last.index, wanted)
+        found = self.unembed(self.norm(self.blocks[-1](x, last, trace)))
+        return found if later is None or last.kept is None else _spread(found, later)
 
     def embed(self, pairs: Tensor) -> Tensor:
         """x [R, d] of (token, position) pairs."""
@@ -143,6 +218,12 @@ class Transformer(nn.Module):
         return torch.cat([token, position], dim=-1) if self.shape.positions == "concat" else token + position
 
 
-def _spread(x: Tensor, index: Tensor | None) -> Tensor:
-    """Rows [R, d] at the places [B, T] where they stand; x itself if it has its places already."""
-    return x if index is None else functional.embedding(index, x)
+def _spread(x: Tensor, index: Tensor) -> Tensor:
+    """Rows [R, ...] at the places where they stand."""
+    return functional.embedding(index, x)
+
+
+def first_places(index: Tensor, count: int) -> Tensor:
+    """Where each of the numbers below `count` first stands in index, flattened."""
+    places = torch.arange(index.numel(), device=index.device)
+    return places.new_full((count,), index.numel()).scatter_reduce(0, index.flatten(), places, "amin")

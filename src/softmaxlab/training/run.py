@@ -84,6 +84,7 @@ def build(spec: Run, device: str = "cpu"):
 def train(spec: Run, device: str = "cpu"):
     """The trained transformer and its result."""
     from softmaxlab.training import loop
+    from softmaxlab.training.journal import Journal
     from softmaxlab.training.settled import Settling
 
     model = build(spec, device)
@@ -91,68 +92,24 @@ def train(spec: Run, device: str = "cpu"):
     order = loop.batches(len(data.tokens), spec.batch, spec.epochs, spec.seed, device)
     steps = -(-len(data.tokens) // spec.batch) * spec.epochs
     settling = Settling(spec.task, model, held_out) if spec.stop == "settled" else None
-    losses, tracks, stopped_at = EpochLosses(), _tracks(spec, model, held_out, steps), None
-    with Progress(steps, "training") as progress:
+    stopped_at = None
+    with Progress(steps, "training") as progress, Journal(spec, model, held_out, steps) as journal:
         for step in loop.train(model, data, optimizer_of(spec, model), order, spec.task.weight_elsewhere()):
-            losses.add(step)
-            for track in tracks:
-                track.after(step.number)
+            journal.after(step)
             progress.advance()
-            if losses.diverged or (settling is not None and settling.reached(step.number)):
+            if journal.diverged or (settling is not None and settling.reached(step.number)):
                 stopped_at = step.number
                 break
-    status = Status() if not losses.diverged else _diverged(spec, losses)
-    labelled = [*losses.arrays(), *(array for track in tracks for array in track.arrays())]
-    if status.ok:
+    labelled = [*journal.arrays()]
+    if journal.diverged:
+        sentence = f"the loss is not finite in epoch {len(journal.sums)}; try a smaller lr than {spec.lr:g}"
+        status = Status(Outcome.DIVERGED, sentence)
+    else:
+        status = Status()
         labelled += _measured(spec, model, held_out)
     arrays = {name: np.asarray(value.cpu() if hasattr(value, "cpu") else value) for name, value, _ in labelled}
-    notes = {"steps": losses.steps, "stopped_at": stopped_at}
+    notes = {"steps": journal.steps, "stopped_at": stopped_at}
     return model, Result(arrays, {name: axes for name, _, axes in labelled}, status, notes)
-
-
-class EpochLosses:
-    """The mean training loss of each epoch; of an epoch cut short, over the steps made."""
-
-    def __init__(self):
-        self.sums, self.counts, self.steps = [], [], 0
-
-    def add(self, step) -> None:
-        if step.epoch == len(self.sums):
-            self.sums.append(0.0)
-            self.counts.append(0)
-        self.sums[-1] += step.loss  # a tensor: reading it at every step would wait for the device
-        self.counts[-1] += 1
-        self.steps += 1
-        self.ended = step.ends_epoch
-
-    @property
-    def diverged(self) -> bool:
-        """Looked at when an epoch ends."""
-        return self.ended and not np.isfinite(float(self.sums[-1]))
-
-    def arrays(self):
-        means = [float(total) / count for total, count in zip(self.sums, self.counts)]
-        yield "epoch", np.arange(1, len(means) + 1), ("epoch",)
-        yield "train_loss", np.array(means), ("epoch",)
-
-
-def _diverged(spec: Run, losses: EpochLosses) -> Status:
-    sentence = f"the loss is not finite in epoch {len(losses.sums)}; try a smaller lr than {spec.lr:g}"
-    return Status(Outcome.DIVERGED, sentence)
-
-
-def _tracks(spec: Run, model, held_out, steps: int) -> list:
-    """What `track` asks for, at the start of the run."""
-    from softmaxlab.training.tracking import ClsTrack, HeadTrack
-
-    tracks = []
-    if "heads" in spec.track:
-        tracks.append(HeadTrack(spec.task, model, held_out, steps))
-    if "cls" in spec.track:
-        tracks.append(ClsTrack(model, held_out))
-    for track in tracks:
-        track.after(0)
-    return tracks
 
 
 def _measured(spec: Run, model, held_out) -> list:

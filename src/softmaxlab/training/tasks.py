@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
+from softmaxlab.core import plugins
 from softmaxlab.core.random import generator
 from softmaxlab.core.spec import Record
+from softmaxlab.errors import SpecError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -172,6 +174,14 @@ class Classification(Task):
         label = draw.integers(self.labels, size=samples)
         plain = 1 + group * label[:, None] + distinct(draw, samples, group, self.tokens)
         return np.hstack([plain, np.zeros((samples, 1), int)]), label
+
+
+def register(task: type[Task]) -> type[Task]:
+    """A class decorator for a task of one's own: worker processes then find the module that it is in."""
+    if not (isinstance(task, type) and issubclass(task, Task)):
+        raise SpecError(f"register takes a subclass of Task, got {task!r}")
+    plugins.remember(task.__module__)
+    return task
 
 
 def distinct(draw: np.random.Generator, samples: int, among: int, count: int) -> np.ndarray:

@@ -3,7 +3,7 @@
 `heads`: at log-spaced steps, on the first DRIVEN evaluation sequences, of each head and key j, averaged over the
 queries that count and see the key:
 
-    share s_j    w_j/Σw
+    weight w_j, share s_j = w_j/Σw
     drive u_j    −∂L/∂w_j = −⟨∂L/∂o, v_j⟩, with o = Σ_j w_j v_j the head's output and L the loss of a sample
     rate         s_j(u_j − m), m = Σ_j s_j u_j: how fast the value-softmax flow would raise score j
 
@@ -73,7 +73,7 @@ class ClsTrack:
 
 
 def drives(task: Task, model: Transformer, data: Data) -> dict[str, Tensor]:
-    """share, drive and rate, each [layer, head, key]."""
+    """weight, share, drive and rate, each [layer, head, key]."""
     trace = Trace()
     loss = loss_of(model(data.tokens, trace=trace), data.targets, task.weight_elsewhere())
     gradients = torch.autograd.grad(loss * len(data.tokens), trace.weights)  # the loss is a mean over samples
@@ -89,4 +89,5 @@ def _averaged(task: Task, weights: Tensor, u: Tensor) -> dict[str, Tensor]:
     s = w / w.sum(dim=-1, keepdim=True)
     rate = s * (u - (s * u).sum(dim=-1, keepdim=True))
     queries_that_see = seen.sum(dim=0).clamp(min=1) * len(weights)
-    return {name: x.sum(dim=(0, 2)) / queries_that_see for name, x in (("share", s), ("drive", u), ("rate", rate))}
+    found = {"weight": w, "share": s, "drive": u, "rate": rate}
+    return {name: x.sum(dim=(0, 2)) / queries_that_see for name, x in found.items()}

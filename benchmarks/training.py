@@ -1,0 +1,285 @@
+"""Training runs against the plain PyTorch loop, in one run: `python benchmarks/training.py`, under two minutes.
+
+The plain way is what one would write: nn.Module with explicit softmax attention at all positions, a DataLoader that
+shuffles a TensorDataset, torch's default AdamW. Same data, same model, the same weights at the start: the first loss is
+checked to agree. Training alone, nothing is measured on either side.
+
+runs    One thread, steps of both sides in turn, processor time, which other work on the machine disturbs little.
+        `STEPS` steps are timed; `plain_seconds` and `our_seconds` are those of the whole run of 10 epochs: the first
+        step, which on our side looks through all the data, and the mean of the others times their number.
+        In classification with 41 symbols all samples of a label are one set of tokens, which ours computes once; with
+        161 no two samples are equal.
+sweep   Two runs on two cores, wall time of `SWEEP_STEPS` steps each, scaled like above: ours as two processes with a
+        thread each, the plain loop with two threads, one run after the other. The median of `REPEATS`.
+
+`share_of_peak`: floating-point operations of the matrix products, forward and backward, over time, over that of a large
+matrix product with as many threads. Ours makes fewer of them. `loss`: mean over the last ten steps, ours and plain.
+A ratio is plain over ours.
+"""
+
+import math
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from itertools import islice
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.flop_counter import FlopCounterMode
+
+from softmaxlab.training import Classification, Induction, Run
+from softmaxlab.training.loop import batches, train
+from softmaxlab.training.run import build, optimizer_of
+from softmaxlab.training.tasks import Data
+
+STEPS = {Induction: 40, Classification: 39}
+SWEEP_STEPS, REPEATS = 20, 3
+WARM_UP = 3
+PEAK_SIZE = 2048
+ROUNDING = 1e-4  # float32, sums in another order
+CASES = (
+    ("induction λ = 0.2", Run(Induction()), ">= 1.2"),
+    ("induction λ = 0", Run(Induction(aux=0.0)), ">= 1.5"),
+    ("classification, 1 layer, 1 head", Run(Classification(), layers=1, heads=1), ">= 6"),
+    ("classification, 2 layers", Run(Classification()), ">= 1.6"),
+    ("classification, 1 layer, 1 head, 161 symbols", Run(Classification(vocab=161), layers=1, heads=1), "-"),
+    ("classification, 2 layers, 161 symbols", Run(Classification(vocab=161)), "-"),
+)
+SWEEP = CASES[0][1]
+
+
+class PlainAttention(nn.Module):
+    def __init__(self, d: int, heads: int, causal: bool):
+        super().__init__()
+        self.heads, self.causal = heads, causal
+        self.q, self.k, self.v, self.o = (nn.Linear(d, d) for _ in range(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        B, T, d = x.shape
+        q, k, v = (f(x).view(B, T, self.heads, -1).transpose(1, 2) for f in (self.q, self.k, self.v))
+        scores = q @ k.transpose(-2, -1) / math.sqrt(d // self.heads)
+        if self.causal:
+            mask = torch.ones(T, T, dtype=torch.bool).tril()
+            scores = scores.masked_fill(~mask, float("-inf"))
+        out = torch.softmax(scores, dim=-1) @ v
+        return self.o(out.transpose(1, 2).reshape(B, T, d))
+
+
+class PlainBlock(nn.Module):
+    def __init__(self, d: int, heads: int, causal: bool):
+        super().__init__()
+        self.norm_1, self.norm_2 = nn.LayerNorm(d), nn.LayerNorm(d)
+        self.attention = PlainAttention(d, heads, causal)
+        self.mlp = nn.Sequential(nn.Linear(d, 4 * d), nn.GELU(), nn.Linear(4 * d, d))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.attention(self.norm_1(x))
+        return x + self.mlp(self.norm_2(x))
+
+
+class PlainTransformer(nn.Module):
+    def __init__(self, spec: Run):
+        super().__init__()
+        task, d = spec.task, spec.width
+        self.token = nn.Embedding(task.symbols(), d)
+        self.position = None if spec.chosen_positions() == "none" else nn.Embedding(task.length(), d)
+        self.blocks = nn.ModuleList(PlainBlock(d, spec.heads, task.causal) for _ in range(spec.layers))
+        self.norm, self.unembed = nn.LayerNorm(d), nn.Linear(d, task.outputs())
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x = self.token(tokens)
+        if self.position is not None:
+            x = x + self.position(torch.arange(tokens.shape[1]))
+        for block in self.blocks:
+            x = block(x)
+        return self.unembed(self.norm(x))
+
+
+def plain_loss(model: nn.Module, tokens: Tensor, targets: Tensor, aux: float) -> Tensor:
+    logits = model(tokens)
+    if targets.dim() == 1:
+        return cross_entropy(logits[:, -1], targets)
+    loss = cross_entropy(logits[:, -1], targets[:, -1])
+    if aux > 0:
+        loss = loss + aux * cross_entropy(logits[:, :-1].flatten(0, 1), targets[:, :-1].flatten())
+    return loss
+
+
+def plain_steps(spec: Run, data: Data) -> Iterator[float]:
+    """Losses, one for each step made."""
+    model = PlainTransformer(spec)
+    model.load_state_dict(build(spec).state_dict())
+    optimizer = torch.optim.AdamW(model.parameters(), lr=spec.lr, weight_decay=spec.weight_decay)
+    loader = DataLoader(TensorDataset(data.tokens, data.targets), batch_size=spec.batch, shuffle=True)
+    for _ in range(spec.epochs):
+        for tokens, targets in loader:
+            optimizer.zero_grad()
+            loss = plain_loss(model, tokens, targets, spec.task.weight_elsewhere())
+            loss.backward()
+            optimizer.step()
+            yield loss.item()
+
+
+def our_steps(spec: Run, data: Data) -> Iterator[float]:
+    """Losses, one for each step made."""
+    model = build(spec)
+    order = batches(len(data.tokens), spec.batch, spec.epochs, spec.seed, "cpu")
+    for step in train(model, data, optimizer_of(spec, model), order, spec.task.weight_elsewhere()):
+        yield step.loss.item()
+
+
+def check_first_losses(spec: Run, data: Data) -> None:
+    """The same weights on the same batch have the same loss on both sides."""
+    ours, theirs = build(spec), PlainTransformer(spec)
+    theirs.load_state_dict(ours.state_dict())
+    batch = torch.arange(spec.batch)
+    aux = spec.task.weight_elsewhere()
+    step = next(train(ours, data, optimizer_of(spec, ours), iter([(0, batch, True)]), aux))
+    loss = plain_loss(theirs, data.tokens[batch], data.targets[batch], aux)
+    torch.testing.assert_close(step.loss, loss.detach(), rtol=ROUNDING, atol=0.0)
+
+
+def run_row(name: str, spec: Run, target: str, peak: float) -> dict:
+    data = spec.task.data(spec.seed, "train")
+    check_first_losses(spec, data)
+    sides = plain_steps(spec, data), our_steps(spec, data)
+    first = [processor_seconds(lambda side=side: next(side)) for side in sides]
+    flops = [flops_of(side) for side in sides]
+    times, losses = ([], []), ([], [])
+    for i in range(WARM_UP + STEPS[type(spec.task)]):
+        for side, its_times, its_losses in zip(sides, times, losses):
+            seconds = processor_seconds(lambda side=side, kept=its_losses: kept.append(next(side)))
+            if i >= WARM_UP:
+                its_times.append(seconds)
+    return row(name, target, spec, first, [statistics.fmean(x) for x in times], losses, flops, peak)
+
+
+def row(
+    name: str, target: str, spec: Run, first: list, each: list, losses: tuple, flops: list, peak: float, runs: int = 1
+) -> dict:
+    """Of seconds for the first and for each other step of one run, (plain, ours) everywhere."""
+    steps = -(-spec.task.train // spec.batch) * spec.epochs
+    plain, ours = (runs * (start + (steps - 1) * mean) for start, mean in zip(first, each))
+    plain_share, our_share = (count / mean / peak for count, mean in zip(flops, each))
+    return {
+        "problem": name,
+        "plain_ms_per_step": 1e3 * each[0],
+        "our_ms_per_step": 1e3 * each[1],
+        "plain_seconds": plain,
+        "our_seconds": ours,
+        "ratio": plain / ours,
+        "target": target,
+        "plain_share_of_peak": plain_share,
+        "our_share_of_peak": our_share,
+        "plain_loss": statistics.fmean(losses[0][-10:]),
+        "our_loss": statistics.fmean(losses[1][-10:]),
+    }
+
+
+def sweep_row() -> dict:
+    """Two runs on two cores."""
+    workers = [Worker(1), Worker(1)]
+    both = Worker(2)
+    plain, ours = [], []
+    for _ in range(REPEATS):
+        plain.append(wall_seconds(lambda: [both.make("plain"), both.wait(), both.make("plain"), both.wait()]))
+        ours.append(wall_seconds(lambda: [w.make("ours") for w in workers] and [w.wait() for w in workers]))
+    losses = both.losses, workers[0].losses
+    for worker in (*workers, both):
+        worker.end()
+    each = [statistics.median(side) / 2 / SWEEP_STEPS for side in (plain, ours)]
+    torch.set_num_threads(2)
+    data = SWEEP.task.data(SWEEP.seed, "train")
+    flops = [flops_of(side) for side in (plain_steps(SWEEP, data), our_steps(SWEEP, data))]
+    name = "sweep of 2 runs on 2 cores, induction λ = 0.2"
+    return row(name, ">= 1.5", SWEEP, [0.0, 0.0], each, losses, flops, matrix_peak(wall_seconds), runs=2)
+
+
+class Worker:
+    """A process with so many threads that makes SWEEP_STEPS steps of a side when told to."""
+
+    def __init__(self, threads: int):
+        command = [sys.executable, __file__, "--worker", str(threads)]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+        self.losses: list[float] = []
+        self._line()  # it is ready
+
+    def make(self, side: str) -> None:
+        print(side, file=self.process.stdin)
+
+    def wait(self) -> None:
+        self.losses = [float(x) for x in self._line().split()]
+
+    def end(self) -> None:
+        self.process.communicate()
+
+    def _line(self) -> str:
+        line = self.process.stdout.readline()  # type: ignore[union-attr]
+        if not line:
+            raise RuntimeError("a worker of the sweep ended early")
+        return line
+
+
+def work(threads: int) -> None:
+    """What a worker process does; both sides have made their first steps when it is ready."""
+    torch.set_num_threads(threads)
+    data = SWEEP.task.data(SWEEP.seed, "train")
+    sides = {"plain": plain_steps(SWEEP, data), "ours": our_steps(SWEEP, data)}
+    for side in sides.values():
+        list(islice(side, WARM_UP))
+    print("ready", flush=True)
+    for line in sys.stdin:
+        print(*islice(sides[line.strip()], SWEEP_STEPS), flush=True)
+
+
+def flops_of(steps: Iterator[float]) -> int:
+    """Of the matrix products of one step."""
+    with FlopCounterMode(display=False) as counter:
+        next(steps)
+    return counter.get_total_flops()
+
+
+def matrix_peak(seconds_of: Callable[[Callable[[], object]], float]) -> float:
+    """Floating-point operations per second of a large matrix product."""
+    a = torch.randn(PEAK_SIZE, PEAK_SIZE)
+    return 2 * PEAK_SIZE**3 / min(seconds_of(lambda: a @ a) for _ in range(6))
+
+
+def processor_seconds(run: Callable[[], object]) -> float:
+    began = time.process_time()
+    run()
+    return time.process_time() - began
+
+
+def wall_seconds(run: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    run()
+    return time.perf_counter() - began
+
+
+def rows() -> list[dict]:
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        peak = matrix_peak(processor_seconds)
+        return [*(run_row(*case, peak) for case in CASES), sweep_row()]
+    finally:
+        torch.set_num_threads(threads)
+
+
+def main() -> None:
+    table = rows()
+    print("  ".join(name.replace("_", " ") for name in table[0]))
+    for r in table:
+        print("  ".join(f"{x:.3g}" if isinstance(x, float) else f"{x:46}" for x in r.values()))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--worker"]:
+        work(int(sys.argv[2]))
+    else:
+        main()

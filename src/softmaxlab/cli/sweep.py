@@ -1,0 +1,182 @@
+"""softmaxlab sweep: many runs, on one machine or a cluster, as one table."""
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from softmaxlab.cli.options import Json, Out, Plugin, parse_settings, print_json
+from softmaxlab.errors import SpecError
+
+if TYPE_CHECKING:
+    import pandas
+
+    from softmaxlab.core.spec import Spec
+
+EXAMPLES = (
+    "Examples:  softmaxlab sweep induction --preset quick --jobs 2"
+    "  ·  softmaxlab sweep induction --preset figure4 --limit 11"
+    "  ·  softmaxlab sweep classification --preset figure6 --executor ray --address auto"
+    "  ·  softmaxlab sweep induction --preset paper --executor slurm --partition cpu --time 8:00:00 --dry-run"
+    "  ·  softmaxlab sweep specs.json --table runs/mine.parquet"
+)
+SHOWN_RUNS, SHOWN_REASONS = 40, 10
+FINE = ("done", "not run")
+
+Preset = Annotated[str | None, typer.Option(help="quick (default), figure4 or figure6, paper.")]
+Set = Annotated[
+    list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Change a field of all runs; may be repeated.")
+]
+Limit = Annotated[int | None, typer.Option(min=0, help="Make only so many of the missing runs; 0: just the table.")]
+Jobs = Annotated[int | None, typer.Option(min=1, help="Runs at once; on SLURM, those of one array element.")]
+Table = Annotated[str | None, typer.Option(metavar="FILE", help="Write the table here too, .csv or .parquet.")]
+Track = Annotated[str | None, typer.Option(help="Write each loss as it goes: jsonl, tensorboard or wandb (offline).")]
+Address = Annotated[str | None, typer.Option(help="Ray: a running cluster; without it, Ray is started here.")]
+Gpus = Annotated[float | None, typer.Option(min=0, help="Ray: of a run, fractions allowed. SLURM: of an element.")]
+Time = Annotated[str | None, typer.Option(help="SLURM: at most this long for an element, as sbatch takes it.")]
+Elements = Annotated[int | None, typer.Option(min=1, help="SLURM: at most so many array elements.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="SLURM: only print the script and its core-hours.")]
+
+
+def command(
+    what: Annotated[
+        str, typer.Argument(metavar="TASK_OR_FILE", help="induction, classification, or a JSON file with specs.")
+    ],
+    preset: Preset = None,
+    settings: Set = None,
+    limit: Limit = None,
+    executor: Annotated[str, typer.Option(help="local, ray or slurm.")] = "local",
+    jobs: Jobs = None,
+    out: Out = "runs",
+    table: Table = None,
+    track: Track = None,
+    device: Annotated[str, typer.Option(help="Where tensors live.")] = "cpu",
+    address: Address = None,
+    gpus_per_task: Gpus = None,
+    partition: Annotated[str | None, typer.Option(help="SLURM: the partition.")] = None,
+    account: Annotated[str | None, typer.Option(help="SLURM: the account.")] = None,
+    time: Time = None,
+    elements: Elements = None,
+    dry_run: DryRun = False,
+    json: Json = False,
+    plugin: Plugin = None,
+) -> None:
+    """Make all runs of a sweep that are not in the folder yet, and write the table of all of them.
+
+    Stop it with Ctrl-C and start it again at will: finished runs are kept. A run that fails does not stop the others.
+    """
+    from softmaxlab.training import trackers
+    from softmaxlab.training.executors import executor_named
+    from softmaxlab.training.sweep import sweep
+    from softmaxlab.training.table import check_table, write_table
+
+    name, specs = _specs(what, preset, parse_settings(settings))
+    files = [check_table(file) for file in (Path(out) / f"{name}.csv", table) if file is not None]
+    options = {"jobs": jobs, "address": address, "gpus_per_task": gpus_per_task, "partition": partition}
+    chosen = executor_named(executor, **options, account=account, time=time, elements=elements)
+    if dry_run:
+        _print_plan(chosen, specs, out, limit, json)
+        return
+    trackers.choose(track, Path(out) / "track")
+    runs = sweep(specs, chosen, store=out, device=device, limit=limit)
+    for file in files:
+        write_table(runs, file)
+    counts = {str(status): int(count) for status, count in runs["status"].value_counts().items()}
+    if json:
+        cells = _plain(runs)
+        print_json({"sweep": name, "table": str(files[-1]), "data": out, "counts": counts, "runs": cells})
+    else:
+        _print_table(name, runs)
+        _print_reasons(runs)
+        typer.echo(f"{name}: " + ", ".join(f"{count} {status}" for status, count in counts.items()))
+        typer.echo("".join(f"  table  {file}\n" for file in files) + f"  data   {out}")
+    if not counts.keys() <= set(FINE):
+        raise typer.Exit(1)
+
+
+def _specs(what: str, preset: str | None, changes: dict[str, Any]) -> tuple[str, list["Spec"]]:
+    """The name of a sweep and its specs. A changed sweep is named after its specs too: its table is another."""
+    if what.endswith(".json"):
+        if preset is not None:
+            raise SpecError(f"specs from a file have no presets, got --preset {preset}")
+        name, found = Path(what).stem, _from_file(what)
+    else:
+        from softmaxlab.training.presets import preset as runs_of
+
+        name, found = f"{what}-{preset or 'quick'}", runs_of(what, preset or "quick")
+    specs = list(dict.fromkeys(spec.replace(**changes) for spec in found))
+    if changes:
+        name += "-" + hashlib.sha256("".join(spec.key for spec in specs).encode()).hexdigest()[:8]
+    return name, specs
+
+
+def _from_file(file: str) -> Iterable["Spec"]:
+    import json
+
+    from softmaxlab.core.spec import from_plain
+
+    try:
+        found = json.loads(Path(file).read_text())
+    except (OSError, ValueError, RecursionError) as error:
+        raise SpecError(f"cannot read the specs in {file!r}: {error}") from None
+    if not isinstance(found, list) or not found:
+        raise SpecError(f"{file!r} must hold a JSON list of specs")
+    return [from_plain(item) for item in found]
+
+
+def _print_plan(executor: Any, specs: list["Spec"], out: str, limit: int | None, json: bool) -> None:
+    from softmaxlab.core.store import Store
+    from softmaxlab.training.executors.slurm import Slurm
+    from softmaxlab.training.sweep import keyed, known, missing
+
+    if not isinstance(executor, Slurm):
+        raise SpecError("--dry-run goes with --executor slurm")
+    asked = keyed(specs)
+    runs = len(missing(asked, known(asked, Store(out)), limit))
+    script, hours = executor.script(runs, out) if runs else "", executor.core_hours(runs)
+    if json:
+        print_json({"runs": runs, "elements": executor.size(runs), "core_hours": hours, "script": script})
+        return
+    typer.echo(script)
+    typer.echo(f"{runs} runs in {executor.size(runs)} elements: at most {hours:g} core-hours; nothing was submitted")
+
+
+def _plain(runs: "pandas.DataFrame") -> list[dict[str, Any]]:
+    import json
+
+    return json.loads(str(runs.to_json(orient="records", double_precision=15)))
+
+
+def _print_table(name: str, runs: "pandas.DataFrame") -> None:
+    """The first runs: what tells them apart, how they ended, and the single numbers that they gave."""
+    from rich.console import Console
+    from rich.table import Table
+
+    columns = list(runs.columns)
+    end = columns.index("status")
+    fields = [column for column in columns[2:end] if len(set(runs[column])) > 1]
+    numbers = [column for column in columns[end + 2 :] if runs[column].dtype.kind in "if"]
+    shown = Table(title=name, title_justify="left")
+    for column in (*fields, "status", *numbers):
+        shown.add_column(column.replace("_", " "))
+    for run in runs.head(SHOWN_RUNS).to_dict("records"):
+        shown.add_row(*(_cell(run[column]) for column in (*fields, "status", *numbers)))
+    Console().print(shown)
+    if len(runs) > SHOWN_RUNS:
+        typer.echo(f"… and {len(runs) - SHOWN_RUNS} more in the table")
+
+
+def _print_reasons(runs: "pandas.DataFrame") -> None:
+    bad = [run for run in runs.to_dict("records") if run["status"] not in FINE]
+    for run in bad[:SHOWN_REASONS]:
+        typer.echo(f"{run['status']} {run['key']}: {run['sentence']}")
+    if len(bad) > SHOWN_REASONS:
+        typer.echo(f"… and {len(bad) - SHOWN_REASONS} more, in the table")
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return "·" if value != value else f"{value:.4g}"
+    return "·" if value is None else str(value)

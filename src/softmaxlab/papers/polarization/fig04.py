@@ -1,0 +1,193 @@
+"""Figures 4 and 14 to 17: sinks of the second layer, and accuracies, on the induction task."""
+
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from softmaxlab.core.result import Result
+from softmaxlab.measure.sinks import SINK
+from softmaxlab.papers.polarization.bars import LEGEND, draw_bars
+from softmaxlab.papers.polarization.runs import FigureOfRuns, TaskName, chosen
+from softmaxlab.papers.polarization.sink_runs import (
+    ACCURATE,
+    HEADS,
+    OF_PAPER,
+    Score,
+    count,
+    map_order,
+    scores_of,
+    usual_runs,
+)
+from softmaxlab.papers.style import COLOURS
+from softmaxlab.training.presets import MAPS
+from softmaxlab.training.tasks import Positions
+
+if TYPE_CHECKING:
+    import matplotlib.figure
+    from matplotlib.axes import Axes
+
+PRESETS: dict[str, dict[str, Any]] = {"quick": {}, "paper": {}}
+COST = {"quick": "1 s", "paper": "1 s"}
+QUERIES = {True: "t′ ≠ t", False: "t′ = t"}
+
+
+class InductionRuns(FigureOfRuns):
+    """Panels of settings: positions down, kinds of query across."""
+
+    source: ClassVar[str] = "varre2026polarization"
+    presets: ClassVar[dict[str, dict[str, Any]]] = PRESETS
+    cost: ClassVar[dict[str, str]] = COST
+    quantity: ClassVar[str] = "share"
+
+    task: TaskName = "induction"
+    aux: Annotated[float, Field(ge=0)] = 0.2
+    positions: tuple[Positions, ...] = ("additive", "concat", "none")
+    shifted: tuple[bool, ...] = (False, True)
+    score: Score = "per_position"
+
+    def _run(self, device: str) -> Result:
+        rows = chosen(usual_runs(self.table()), task__aux=self.aux)
+        maps = map_order(rows)
+        panels = [(p, s, chosen(rows, positions=p, task__shifted=s)) for p in self.positions for s in self.shifted]
+        counted = [count(part, maps, self.score) for _, _, part in panels]
+        arrays = {name: np.stack([getattr(c, name) for c in counted]) for name in ("runs", "passed", self.quantity)}
+        axes = {name: ("panel", "map", "heads") for name in arrays}
+        labels = {"map": maps, "heads": HEADS, "panel": [f"{p} positions, {QUERIES[s]}" for p, s, _ in panels]}
+        shown = [part for _, _, part in panels]
+        notes = {"aux": self.aux, "across": len(self.shifted), "score": self.score} | _lengths(shown)
+        score, owner = scores_of(shown[0], maps, self.score)
+        arrays |= labels | {"score": score, "score_map": owner}
+        axes |= {name: (name,) for name in labels} | {"score": ("each_head",), "score_map": ("each_head",)}
+        return Result(arrays, axes, notes=notes)
+
+    @classmethod
+    def draw_panels(cls, result: Result, what: str) -> "matplotlib.figure.Figure":
+        from matplotlib.figure import Figure
+
+        across = result.notes["across"]
+        down = len(result["panel"]) // across
+        picture = Figure(figsize=(6.2 * across, 2.3 * down + 1.2), layout="constrained")
+        for i, ax in enumerate(picture.subplots(down, across, sharey=True, squeeze=False).flat):
+            names = [f"{h} heads" for h in result["heads"]]
+            draw_bars(ax, result[cls.quantity][i], result["runs"][i], list(result["map"]), names, small=True)
+            ax.set_title(result["panel"][i], fontsize=9)
+            ax.set_ylabel(what, fontsize=8)
+        ax.legend(fontsize=6, ncols=4, loc="upper right")
+        picture.suptitle(f"{cls.title}\n({drawn(result)}; {LEGEND})", fontsize=9)
+        return picture
+
+
+class Fig04(InductionRuns):
+    """The bars, and beside them all the scores that the threshold cuts."""
+
+    id: ClassVar[str] = "polarization/fig04"
+    title: ClassVar[str] = "Sink heads of the second layer, induction task"
+    place: ClassVar[str] = "Figure 4"
+    reports: ClassVar[str] = (
+        "Normalised positive maps have consistently more sink heads than unnormalised or signed ones"
+    )
+
+    positions: tuple[Positions, ...] = ("additive",)
+    shifted: tuple[bool, ...] = (True,)
+
+    @classmethod
+    def draw(cls, result: Result) -> "matplotlib.figure.Figure":
+        from matplotlib.figure import Figure
+
+        picture = Figure(figsize=(11, 7.2), layout="constrained")
+        bars, dots = picture.subplots(2, 1, sharex=True)
+        names = [f"{h} heads" if h > 1 else "1 head" for h in result["heads"]]
+        draw_bars(bars, result["share"][0], result["runs"][0], list(result["map"]), names, small=False)
+        bars.set_ylabel(f"share of heads with score > {SINK:g}", fontsize=9)
+        bars.legend(fontsize=8, ncols=4, frameon=False, loc="upper right")
+        _draw_scores(dots, result)
+        picture.suptitle(f"{cls.title}\n({drawn(result)};\n{LEGEND})", fontsize=10)
+        return picture
+
+
+def _draw_scores(ax: "Axes", result: Result) -> None:
+    """Every head's score as a dot, spread sideways by its rank so that none hides another."""
+    for i in range(len(result["map"])):
+        scores = np.sort(result["score"][result["score_map"] == i])
+        spread = (np.arange(len(scores)) + 0.5) / max(len(scores), 1) - 0.5
+        ax.plot(i + 0.7 * spread, scores, ".", ms=3, color=COLOURS[0])
+    ax.axhline(SINK, color="0.4", lw=0.8, ls="--")
+    ax.set_xticks(range(len(result["map"])), list(result["map"]), rotation=60, ha="right", fontsize=8)
+    ax.set_ylabel("sink score of each head\n(sorted within a map)", fontsize=9)
+
+
+class Fig14(InductionRuns):
+    """λ = 0: the loss at the last position alone."""
+
+    id: ClassVar[str] = "polarization/fig14"
+    title: ClassVar[str] = "Sink heads of the second layer, λ = 0"
+    place: ClassVar[str] = "Figure 14"
+    reports: ClassVar[str] = "Most heads duplicate each other and do not form sinks"
+
+    aux: Annotated[float, Field(ge=0)] = 0.0
+
+    @classmethod
+    def draw(cls, result: Result) -> "matplotlib.figure.Figure":
+        return cls.draw_panels(result, "share of sink heads")
+
+
+class Fig15(InductionRuns):
+    """λ = 0.2."""
+
+    id: ClassVar[str] = "polarization/fig15"
+    title: ClassVar[str] = "Sink heads of the second layer, λ = 0.2"
+    place: ClassVar[str] = "Figure 15"
+    reports: ClassVar[str] = "No explicit positions: more sinks"
+
+    @classmethod
+    def draw(cls, result: Result) -> "matplotlib.figure.Figure":
+        return cls.draw_panels(result, "share of sink heads")
+
+
+class Fig16(InductionRuns):
+    """λ = 0."""
+
+    id: ClassVar[str] = "polarization/fig16"
+    title: ClassVar[str] = "Induction accuracy, λ = 0"
+    place: ClassVar[str] = "Figure 16"
+    reports: ClassVar[str] = "Which settings learn the task"
+    quantity: ClassVar[str] = "accuracy"
+
+    aux: Annotated[float, Field(ge=0)] = 0.0
+
+    @classmethod
+    def draw(cls, result: Result) -> "matplotlib.figure.Figure":
+        return cls.draw_panels(result, "mean accuracy")
+
+
+class Fig17(InductionRuns):
+    """λ = 0.2."""
+
+    id: ClassVar[str] = "polarization/fig17"
+    title: ClassVar[str] = "Induction accuracy, λ = 0.2"
+    place: ClassVar[str] = "Figure 17"
+    reports: ClassVar[str] = "Which settings learn the task"
+    quantity: ClassVar[str] = "accuracy"
+
+    @classmethod
+    def draw(cls, result: Result) -> "matplotlib.figure.Figure":
+        return cls.draw_panels(result, "mean accuracy")
+
+
+def _lengths(parts: list) -> dict[str, Any]:
+    """How long the runs were."""
+    epochs = [int(n) for part in parts for n in part["epochs"]]
+    settled = sum(int((~part["full"]).sum()) for part in parts)
+    return {"epochs": [min(epochs, default=0), max(epochs, default=0)], "settled": settled}
+
+
+def drawn(result: Result) -> str:
+    """How many runs, of how many of the paper, and of what length."""
+    runs, own = result["runs"], np.isin(result["map"], MAPS)
+    least, most = result.notes["epochs"]
+    length = f"{most} epochs" if least == most else f"{least} to {most} epochs"
+    told = f"{runs[:, own].sum()} of the paper's {OF_PAPER * len(HEADS) * len(MAPS) * len(runs)} runs"
+    others = f" and {runs[:, ~own].sum()} of other maps" if runs[:, ~own].any() else ""
+    solved = f"{result['passed'].sum()} with accuracy > {ACCURATE:g}"
+    return f"{told}{others}, {solved}; at most {length}, {result.notes['settled']} ended when settled"

@@ -1,0 +1,93 @@
+"""Figure 5: the attention of CLS on two samples of different labels, through training."""
+
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from softmaxlab.core.result import Result
+from softmaxlab.papers.figure import FigureSpec
+from softmaxlab.papers.gather import status_of
+from softmaxlab.papers.lines import draw_lines, label
+from softmaxlab.papers.polarization.fig01 import MapName
+from softmaxlab.training import Classification, Run
+
+if TYPE_CHECKING:
+    import matplotlib.figure
+
+SHOWN = 2  # samples
+
+
+class Fig05(FigureSpec):
+    """Share of the CLS query's weight on each token, one row per sample, one column per map."""
+
+    id: ClassVar[str] = "polarization/fig05"
+    title: ClassVar[str] = "Attention of CLS through training, one layer, one head"
+    source: ClassVar[str] = "varre2026polarization"
+    place: ClassVar[str] = "Figure 5"
+    reports: ClassVar[str] = "Under softmax one token of each sample takes nearly all the attention"
+    presets: ClassVar[dict[str, dict[str, Any]]] = {"quick": {"epochs": 5}, "paper": {}}
+    cost: ClassVar[dict[str, str]] = {"quick": "8 s", "paper": "15 s"}
+
+    maps: Annotated[tuple[MapName, ...], Field(min_length=1, max_length=6)] = ("softmax", "sigmoid")
+    vocab: Annotated[int, Field(ge=41, le=10**6)] = 41
+    lr: Annotated[float, Field(gt=0)] = 1e-3
+    epochs: Annotated[int, Field(ge=1, le=1000)] = 10
+    seed: Annotated[int, Field(ge=0)] = 0
+
+    def _run(self, device: str) -> Result:
+        from softmaxlab.core.simulate import simulate
+
+        base = Run(task=Classification(vocab=self.vocab), layers=1, heads=1, track=("cls",), **self._fields())
+        results = [simulate(base.replace(map=map), device=device) for map in self.maps]
+        status = status_of(results, self.maps)
+        weights = np.stack([_padded(r["cls_weights"][:, 0, 0, :SHOWN], results) for r in results])
+        arrays = {
+            "map": list(self.maps),
+            "step": np.arange(weights.shape[1]),
+            "tokens": results[0]["cls_tokens"][:SHOWN],
+            "weights": weights,
+        }
+        axes = {"map": ("map",), "step": ("step",), "tokens": ("sample", "key")}
+        return Result(arrays, axes | {"weights": ("map", "step", "sample", "key")}, status, {"vocab": self.vocab})
+
+    def _fields(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("lr", "epochs", "seed")}
+
+    @staticmethod
+    def draw(result: Result) -> "matplotlib.figure.Figure":
+        from matplotlib.figure import Figure
+
+        columns = len(result["map"])
+        picture = Figure(figsize=(4.6 * columns, 5.6), layout="constrained")
+        grid = picture.subplots(SHOWN, columns, squeeze=False, sharex=True, sharey="col")
+        group = (result.notes["vocab"] - 1) // 4
+        for column, map in enumerate(result["map"]):
+            for row, ax in enumerate(grid[:, column]):
+                tokens = result["tokens"][row]
+                share = result["weights"][column, :, row]
+                share = share / share.sum(axis=-1, keepdims=True)
+                names = ["CLS" if t == 0 else f"token {t}" for t in tokens]
+                draw_lines(ax, result["step"], share.T, names)
+                ax.set_xscale("symlog", linthresh=1)  # most happens in the first steps; the start is step 0
+                label(ax, "step", "share of the weight of CLS", f"{map}, sample of label {(tokens[0] - 1) // group}")
+                _name_winner(ax, share, names)
+        picture.suptitle(Fig05.title, fontsize=11)
+        return picture
+
+
+def _name_winner(ax: Any, share: np.ndarray, names: list[str]) -> None:
+    """Eleven lines in a legend tell nothing: the largest at the end is named where it ends."""
+    if not np.isfinite(share[-1]).all():
+        return
+    top = int(share[-1].argmax())
+    end = len(share) - 1, share[-1, top]
+    note = f"{names[top]}: {share[-1, top]:.2f}"
+    ax.annotate(note, end, (-4, -11), textcoords="offset points", ha="right", fontsize=8)
+
+
+def _padded(weights: np.ndarray, results: list[Result]) -> np.ndarray:
+    """A run that ended early is NaN from there on."""
+    longest = max(len(r["cls_step"]) for r in results)
+    missing = np.full((longest - len(weights), *weights.shape[1:]), np.nan)
+    return np.concatenate([weights, missing])

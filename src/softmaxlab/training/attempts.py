@@ -1,0 +1,62 @@
+"""One attempt at a run, in whatever process: a result in the store, or a record of why there is none.
+
+Results and failures lie in files that appear whole or not at all, so a run may be started twice, anywhere, and counts
+once. A failure is `<store>/failures/<key>.json`: spec, reason, attempts so far, host, and a traceback if there is one.
+"""
+
+import json
+import socket
+import traceback
+from pathlib import Path
+from typing import Any
+
+from softmaxlab.core.files import atomic, remove_abandoned
+from softmaxlab.core.simulate import simulate
+from softmaxlab.core.spec import from_json
+from softmaxlab.errors import SpecError
+
+FOLDER = "failures"
+
+
+def run_one(key: str, spec: str, store: str, device: str) -> None:
+    """Simulate a spec, given as JSON, into the store; if that fails, say why in a record."""
+    try:
+        built = from_json(spec)
+        if built.key != key:
+            raise SpecError(f"the code behind {built.kind} is not what it was when the sweep began, start it again")
+        simulate(built, store=store, device=device)
+    except (Exception, SystemExit) as error:  # a run is also the user's code: it may do anything
+        reason, trace = " ".join(f"{type(error).__name__}: {error}".split()), traceback.format_exc()
+    else:
+        failure_file(store, key).unlink(missing_ok=True)
+        return
+    record_failure(key, spec, store, reason, trace=trace)  # out here, where what the run held in memory is let go
+
+
+def record_failure(key: str, spec: str, store: str, reason: str, attempts: int = 1, trace: str | None = None) -> None:
+    """Write why a run has no result; `attempts` are added to those of earlier records."""
+    before = failure(store, key)
+    record = {
+        "key": key,
+        "spec": json.loads(spec),
+        "reason": reason,
+        "attempts": attempts + (before["attempts"] if before else 0),
+        "host": socket.gethostname(),
+        "traceback": trace,
+    }
+    file = failure_file(store, key)
+    with atomic(file) as draft:
+        draft.write_text(json.dumps(record, indent=1))
+    remove_abandoned(file.parent)
+
+
+def failure(store: str | Path, key: str) -> dict[str, Any] | None:
+    """The record of a failed run, if there is one."""
+    try:
+        return json.loads(failure_file(store, key).read_text())
+    except FileNotFoundError:
+        return None
+
+
+def failure_file(store: str | Path, key: str) -> Path:
+    return Path(store) / FOLDER / f"{key}.json"

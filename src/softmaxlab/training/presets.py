@@ -1,0 +1,78 @@
+"""The sweeps of the polarization paper, in an order that makes an unfinished one as useful as it can be.
+
+induction        quick     three maps, one epoch
+                 figure4   λ = .2, shifted, additive positions; runs end when settled
+                 paper     everything, uniform attention as a control included: 8,640 runs
+classification   quick     softmax and sigmoid with one head, softmax with 2 layers of 4
+                 figure6   one layer, one head, MLP and LayerNorm; the three vocabularies
+                 paper     everything: 12,960 runs
+"""
+
+from collections.abc import Callable
+
+from softmaxlab.errors import unknown
+from softmaxlab.training.grid import grid
+from softmaxlab.training.run import Run
+from softmaxlab.training.tasks import Classification, Induction
+
+MAPS = (
+    "softmax", "sigmoid", "sigmoid_norm", "elu", "elu_norm", "elu_elu", "elu_elu_norm", "mlp", "mlp_norm",
+    "linear", "linear_norm",
+)  # fmt: skip
+WITH_CONTROL = (*MAPS, "uniform")
+RATES = (1e-3, 1e-2, 1e-4)
+SEEDS = (0, 1, 2, 3, 4)
+HEADS = (4, 1, 2, 8)
+VOCABULARIES = (41, 81, 161)
+BOTH = (True, False)
+# None stands for the task's own positions, additive, so that specs which leave them out share these runs
+POSITIONS = (None, "concat", "none")
+
+
+def preset(task: str, name: str) -> list[Run]:
+    """The runs of a preset of a task."""
+    if task not in PRESETS:
+        raise unknown("sweep", task, PRESETS)
+    if name not in PRESETS[task]:
+        raise unknown(f"preset of {task}", name, PRESETS[task])
+    return PRESETS[task][name]()
+
+
+def _induction_quick() -> list[Run]:
+    return grid(Run(task=Induction(), epochs=1), map=("softmax", "sigmoid", "linear"))
+
+
+def _figure4() -> list[Run]:
+    return _plainest_first(grid(Run(task=Induction(), stop="settled"), seed=SEEDS, heads=HEADS, lr=RATES, map=MAPS))
+
+
+def _induction_paper() -> list[Run]:
+    choices = {"seed": SEEDS, "task.aux": (0.2, 0.0), "task.shifted": BOTH, "positions": POSITIONS}
+    return grid(Run(task=Induction()), **choices, heads=HEADS, lr=RATES, map=WITH_CONTROL)
+
+
+def _plainest_first(runs: list[Run]) -> list[Run]:
+    """Seed by seed, and in each the default heads and learning rate before the others."""
+    usual = runs[0]
+    return sorted(runs, key=lambda run: (run.seed, (run.heads, run.lr) != (usual.heads, usual.lr)))
+
+
+def _classification_quick() -> list[Run]:
+    one = grid(Run(task=Classification(), layers=1, heads=1), map=("softmax", "sigmoid"))
+    return [*one, Run(task=Classification(), layers=2, heads=4)]
+
+
+def _figure6() -> list[Run]:
+    base = Run(task=Classification(), layers=1, heads=1)
+    return grid(base, **{"task.vocab": VOCABULARIES}, seed=SEEDS, lr=RATES, map=MAPS)
+
+
+def _classification_paper() -> list[Run]:
+    choices = {"task.vocab": VOCABULARIES, "layers": (1, 2), "heads": (1, 2, 4), "mlp": BOTH, "layernorm": BOTH}
+    return grid(Run(task=Classification()), seed=SEEDS, **choices, lr=RATES, map=WITH_CONTROL)
+
+
+PRESETS: dict[str, dict[str, Callable[[], list[Run]]]] = {
+    "induction": {"quick": _induction_quick, "figure4": _figure4, "paper": _induction_paper},
+    "classification": {"quick": _classification_quick, "figure6": _figure6, "paper": _classification_paper},
+}

@@ -1,0 +1,132 @@
+"""Runs as a table: one row each, every hyperparameter, how it ended, and every number that it gave.
+
+Columns: key, kind, the spec's fields (nested ones with dots, `task.vocab`), status, sentence, seconds, then notes and
+arrays of the result by name. A name that is taken gets `notes.` or `result.` in front. A small array is JSON text with
+six digits in one cell, NaN as null and ∞ as 1e999, which reads as infinite; arrays over 4096 numbers are left out.
+"""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from softmaxlab.core.files import atomic
+from softmaxlab.core.result import Outcome
+from softmaxlab.core.spec import Record, Spec
+from softmaxlab.core.store import Store
+from softmaxlab.errors import SpecError
+from softmaxlab.training.attempts import failure
+
+if TYPE_CHECKING:
+    import pandas
+
+LARGEST = 4096  # numbers in a cell
+DIGITS = 6
+NOT_RUN = "not run"
+
+
+def row(spec: Spec, key: str, store: Store) -> dict[str, Any]:
+    """What is known of a run: its result, or why it failed, or that it was not run."""
+    cells = {"key": key, "kind": spec.kind} | dict(_fields(spec))
+    if (result := store.get(spec)) is not None:
+        ended = (result.status.outcome, result.status.sentence, result.provenance["seconds"])
+        found = _named("notes", result.notes, cells) | _named("result", result.arrays, cells)
+    elif record := failure(store.root, key):
+        ended, found = (Outcome.FAILED, record["reason"], None), {}
+    else:
+        ended, found = (NOT_RUN, "there is no result of it in the store", None), {}
+    return cells | dict(zip(("status", "sentence", "seconds"), map(_cell, ended))) | found
+
+
+def has_result(cells: dict[str, Any]) -> bool:
+    """Whether a row is that of a result, good or bad."""
+    return cells["seconds"] is not None
+
+
+def frame(rows: Sequence[dict[str, Any]]) -> "pandas.DataFrame":
+    """The table of some rows; columns in the order in which rows bring them."""
+    import pandas
+
+    return pandas.DataFrame(rows, columns=list(dict.fromkeys(name for row in rows for name in row)))
+
+
+def write_table(table: "pandas.DataFrame", path: str | Path) -> Path:
+    """Write a table as .csv, or as .parquet with the extra `tables`; all or nothing."""
+    path = check_table(path)
+    with atomic(path) as draft:
+        if path.suffix == ".csv":
+            table.to_csv(draft, index=False)
+        else:
+            _write_parquet(table, draft)
+    return path
+
+
+def check_table(path: str | Path) -> Path:
+    """Refuse a table that could not be written, before the work of filling it."""
+    path = Path(path)
+    if path.suffix not in (".csv", ".parquet"):
+        raise SpecError(f"a table is a .csv or .parquet file, got {str(path)!r}")
+    if path.suffix == ".parquet" and not _has_duckdb():
+        raise SpecError("parquet needs the extra 'tables': pip install 'softmaxlab[tables]'")
+    return path
+
+
+def _has_duckdb() -> bool:
+    import importlib.util
+
+    return "duckdb" in sys.modules or importlib.util.find_spec("duckdb") is not None
+
+
+def _write_parquet(table: "pandas.DataFrame", path: Path) -> None:
+    import duckdb
+
+    # nothing is to be fetched from the network
+    with duckdb.connect(
+        config={"autoload_known_extensions": False, "autoinstall_known_extensions": False}
+    ) as connection:
+        connection.register("runs", table)
+        connection.sql("SELECT * FROM runs").write_parquet(str(path))
+
+
+def _fields(record: Record, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Field → cell; of a nested record its kind and its fields."""
+    for name in type(record).model_fields:
+        value = getattr(record, name)
+        if isinstance(value, Record):
+            yield f"{prefix}{name}.kind", value.kind
+            yield from _fields(value, f"{prefix}{name}.")
+        elif _fits(value):
+            yield f"{prefix}{name}", _cell(value)
+
+
+def _named(origin: str, values: Mapping[str, Any], taken: dict[str, Any]) -> dict[str, Any]:
+    """Name → cell of notes or arrays."""
+    reserved = {*taken, "status", "sentence", "seconds"}
+    fitting = {name: _cell(value) for name, value in values.items() if _fits(value)}
+    return {f"{origin}.{name}" if name in reserved else name: cell for name, cell in fitting.items()}
+
+
+def _fits(value: Any) -> bool:
+    return not isinstance(value, np.ndarray) or value.size <= LARGEST
+
+
+def _cell(value: Any) -> Any:
+    """Numbers, words and None as they are; everything else as JSON text."""
+    if isinstance(value, np.ndarray):
+        return value.item() if value.ndim == 0 else _array_text(value)
+    if isinstance(value, Outcome):
+        return str(value)
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    return json.dumps(value, default=lambda item: item.plain() if isinstance(item, Record) else str(item))
+
+
+def _array_text(array: np.ndarray) -> str:
+    if array.dtype.kind != "f":
+        return json.dumps(array.tolist())
+    rounded = [float(f"{number:.{DIGITS}g}") for number in array.ravel().tolist()]
+    text = json.dumps(np.reshape(rounded, array.shape).tolist())
+    return text.replace("NaN", "null").replace("Infinity", "1e999")

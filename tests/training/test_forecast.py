@@ -1,0 +1,82 @@
+"""The forecast: exact on heads that are value-softmax models, refused where it has no model."""
+
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+
+import softmaxlab as sl
+from softmaxlab.errors import SpecError
+from softmaxlab.training import Induction, Run, forecast
+
+TASK = Induction(vocab=8, tokens=4, train=256, evaluate=32)
+NEAR = 0.05  # relative: the speeds are fitted by trapezoids between recorded steps
+
+
+def value_softmax(a, u, kappa_a, kappa_u, steps):
+    """The flow itself, integrated here: weights and drives [step, key]."""
+
+    def velocity(_, state):
+        a, u = np.split(state, 2)
+        s = np.exp(a) / np.exp(a).sum()
+        return np.concatenate([kappa_a * s * (u - s @ u), kappa_u * s])
+
+    path = solve_ivp(velocity, (0, steps[-1]), np.concatenate([a, u]), t_eval=steps, rtol=1e-8).y.T
+    scores, drive = path[:, : len(a)], path[:, len(a) :]
+    return np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True), drive
+
+
+def made_up(a, u, kappa_a=0.5, kappa_u=0.004):
+    """A tracked result with one head that follows the flow."""
+    spec = Run(task=TASK, layers=1, heads=1, width=8, batch=1, epochs=4, track=("heads",))  # 1024 steps
+    steps = np.unique(np.geomspace(1, 1024, 60).round().astype(int))
+    steps = np.concatenate([[0], steps])
+    w, drive = value_softmax(np.array(a), np.array(u), kappa_a, kappa_u, steps)
+    axes = ("track_step", "layer", "head", "key")
+    arrays = {name: x[:, None, None] for name, x in (("track_weight", w), ("track_share", w), ("track_drive", drive))}
+    return sl.Result(arrays | {"track_step": steps}, dict.fromkeys(arrays, axes) | {"track_step": axes[:1]}, spec=spec)
+
+
+def test_a_head_that_follows_the_flow_is_foretold():
+    run = made_up(a=[0.0, 0.1, 0.0, -0.1], u=[0.02, 0.0, 0.0, 0.0])
+    (row,) = forecast(run, at=0.05).itertuples()
+    actual = run["track_step"][np.flatnonzero(run["track_share"][:, 0, 0, 0] > 0.9)[0]]
+    assert row.token == 0
+    assert row.kappa_a == pytest.approx(0.5, rel=NEAR)
+    assert row.kappa_u == pytest.approx(0.004, rel=NEAR)
+    assert row.step == pytest.approx(actual, rel=2 * NEAR)  # recorded steps are a tenth apart
+    assert 51 < row.step < 1024, "it must be a forecast"
+
+
+def test_no_drive_no_sink():
+    run = made_up(a=[0.0, 0.1, 0.0, -0.1], u=[1e-6, 0.0, 0.0, 0.0], kappa_u=1e-9)
+    (row,) = forecast(run, at=0.05).itertuples()
+    assert row.step == np.inf
+    assert row.share < 0.3
+
+
+def test_nothing_after_the_beginning_is_read():
+    run = made_up(a=[0.0, 0.1, 0.0, -0.1], u=[0.02, 0.0, 0.0, 0.0])
+    changed = {name: run[name].copy() for name in ("track_weight", "track_share", "track_drive")}
+    for array in changed.values():
+        array[run["track_step"] > 51] = 0.25
+    other = sl.Result({**run.arrays, **changed}, run.axes, spec=run.spec)
+    assert forecast(run, at=0.05).equals(forecast(other, at=0.05))
+
+
+@pytest.mark.parametrize("map", ["softmax", "sigmoid", "sigmoid_norm", "softmax1", "linear"])
+def test_a_spec_is_trained_and_every_head_has_a_row(map):
+    found = forecast(Run(task=TASK, map=map, heads=2, width=8, batch=16, epochs=2), at=0.3)
+    assert list(found[["layer", "head"]].itertuples(index=False, name=None)) == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    assert found["share"].between(-10, 10).all()
+
+
+def test_bad_input_is_refused():
+    run = made_up(a=[0.0, 0.0], u=[0.1, 0.0])
+    with pytest.raises(SpecError, match="at must be above 0 and at most 1, got 2"):
+        forecast(run, at=2)
+    with pytest.raises(SpecError, match="leaves 1 recorded ones, at least 3 are needed"):
+        forecast(run, at=1e-4)
+    with pytest.raises(SpecError, match="forecast takes a Run, or the result of one with track"):
+        forecast(sl.Result({}, {}))
+    with pytest.raises(SpecError, match="needs a map of scores that heads do not share, got 'elu_elu'"):
+        forecast(Run(task=TASK, map="elu_elu", width=8, heads=1))

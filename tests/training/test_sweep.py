@@ -1,0 +1,262 @@
+"""Grids, presets, and sweeps with an executor that runs in this process: who is run, in what order, how often."""
+
+import json
+import logging
+from pathlib import Path
+
+import pytest
+
+from softmaxlab import SpecError, Store, StoreError
+from softmaxlab.cli import main
+from softmaxlab.training import Classification, Induction, Run
+from softmaxlab.training.attempts import run_one
+from softmaxlab.training.executors import executor_named
+from softmaxlab.training.executors.slurm import Slurm, minutes
+from softmaxlab.training.grid import grid
+from softmaxlab.training.presets import MAPS, PRESETS, preset
+from softmaxlab.training.sweep import sweep
+from tests.training.faults import Trial, attempts
+
+TINY = Run(
+    task=Induction(vocab=6, tokens=3, train=64, evaluate=16), width=8, heads=1, layers=1, epochs=1, measure=()
+)  # fmt: skip
+
+
+class Here:
+    """An executor without processes."""
+
+    def run(self, specs, store, device, finished):
+        for key, spec in specs.items():
+            run_one(key, spec, store, device)
+            finished(key)
+
+
+class Idle:
+    """An executor that does nothing."""
+
+    def run(self, specs, store, device, finished):
+        pass
+
+
+def test_a_grid_is_the_product_with_the_last_name_fastest():
+    runs = grid(Run(task=Induction()), map=("softmax", "linear"), **{"task.aux": (0.0, 0.2)})
+    assert [(run.map, run.task.aux) for run in runs] == [
+        ("softmax", 0.0), ("softmax", 0.2), ("linear", 0.0), ("linear", 0.2),
+    ]  # fmt: skip
+    assert grid(TINY) == [TINY]
+
+
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        ({"map": ("softmax", "sofmax")}, "did you mean 'softmax'"),
+        ({"hedas": (1, 2)}, "did you mean 'heads'"),
+        ({"heads": (1, 3)}, "heads must divide width"),
+        ({"map": "softmax"}, "map takes several values"),
+        ({"heads": 4}, "heads takes several values"),
+    ],
+)
+def test_a_bad_grid_is_refused(choices, message):
+    with pytest.raises(SpecError, match=message):
+        grid(Run(task=Induction()), **choices)
+
+
+@pytest.mark.parametrize(
+    ("task", "name", "size"),
+    [
+        ("induction", "quick", 3), ("induction", "figure4", 660), ("induction", "paper", 8640),
+        ("classification", "quick", 3), ("classification", "figure6", 495), ("classification", "paper", 12960),
+    ],
+)  # fmt: skip
+def test_presets_have_the_runs_of_the_paper(task, name, size):
+    runs = preset(task, name)
+    assert len(runs) == len(set(runs)) == size
+    assert {type(run.task) for run in runs} == {Induction if task == "induction" else Classification}
+
+
+def test_an_unfinished_figure4_is_as_useful_as_it_can_be():
+    runs = preset("induction", "figure4")
+    assert [(run.map, run.heads, run.lr, run.seed) for run in runs[:11]] == [(name, 4, 1e-3, 0) for name in MAPS]
+    assert len({(run.map, run.heads, run.lr) for run in runs[:132]}) == 132
+    assert [run.seed for run in runs] == sorted(run.seed for run in runs)
+    assert {(run.stop, run.task.aux, run.task.shifted, run.chosen_positions()) for run in runs} == {
+        ("settled", 0.2, True, "additive")
+    }
+    assert [run.task.vocab for run in preset("classification", "figure6")] == [41] * 165 + [81] * 165 + [161] * 165
+
+
+def test_what_is_not_a_preset_is_refused():
+    with pytest.raises(SpecError, match="unknown preset of classification 'figure4', did you mean 'figure6'"):
+        preset("classification", "figure4")
+    with pytest.raises(SpecError, match="did you mean 'induction'"):
+        preset("inductoin", "quick")
+    assert {name for presets in PRESETS.values() for name in presets} == {"quick", "figure4", "figure6", "paper"}
+
+
+def test_each_run_is_made_once_and_the_table_is_in_the_order_asked(marks):
+    one, two, three = (Trial(marks, number) for number in (1, 2, 3))
+    first = sweep([two, one, two], Here())
+    assert list(first["result.number"]) == [2, 1, 2]
+    again = sweep([three, two, one], Here())
+    assert list(again["result.number"]) == [3, 2, 1]
+    assert attempts(marks) == {1: 1, 2: 1, 3: 1}
+    assert list(again["key"]) == [three.key, two.key, one.key]
+
+
+def test_limit_makes_the_first_of_the_missing(marks):
+    trials = [Trial(marks, number) for number in range(5)]
+    sweep(trials[:1], Here())
+    table = sweep(trials, Here(), limit=2)
+    assert list(table["status"]) == ["done", "done", "done", "not run", "not run"]
+    assert list(sweep(trials, Here(), limit=0)["status"]) == list(table["status"])
+    with pytest.raises(SpecError, match="limit must be at least 0"):
+        sweep(trials, Here(), limit=-1)
+
+
+def test_a_failed_run_is_recorded_stops_nothing_and_is_tried_again(marks, monkeypatch):
+    trials = [Trial(marks, 0, "raise"), Trial(marks, 1, "diverge"), Trial(marks, 2)]
+    table = sweep(trials, Here())
+    assert list(table["status"]) == ["failed", "diverged", "done"]
+    assert list(table["sentence"]) == ["RuntimeError: two lines", "it grew", "finished"]
+    record = json.loads((Path("runs/failures") / f"{trials[0].key}.json").read_text())
+    assert (record["attempts"], record["spec"]) == (1, trials[0].plain())
+    assert "in _run" in record["traceback"]
+    monkeypatch.setattr(Trial, "_run", lambda self, device: Store("other").load(trials[2].key))
+    Store("other").put(Store("runs").load(trials[2].key))
+    assert list(sweep(trials, Here())["status"]) == ["done", "diverged", "done"]
+    assert not list(Path("runs/failures").iterdir())
+
+
+def test_changed_code_is_noticed(marks):
+    """Its results would be filed under a key that nobody asked for."""
+    trial = Trial(marks, 1)
+    run_one("0" * 24, trial.json_text(), "runs", "cpu")
+    assert "not what it was" in json.loads(Path(f"runs/failures/{'0' * 24}.json").read_text())["reason"]
+
+
+def test_an_executor_that_does_nothing_is_told_on(marks):
+    table = sweep([Trial(marks)], Idle())
+    assert list(table["status"]) == ["failed"]
+    assert "without a result" in table["sentence"][0]
+
+
+def test_failures_are_counted_in_the_progress(marks, monkeypatch, caplog):
+    monkeypatch.setattr("softmaxlab.core.progress.QUIET_SECONDS", -1.0)
+    monkeypatch.setattr("softmaxlab.core.progress.LOG_SECONDS", -1.0)
+    with caplog.at_level(logging.INFO):
+        sweep([Trial(marks, 0, "raise"), Trial(marks, 1)], Here())
+    assert caplog.messages[-1].startswith("runs: 2/2, 1 failed")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"specs": TINY}, "list of specs, got Run"),
+        ({"specs": [TINY, "TINY"]}, "list of specs, got str"),
+        ({"executor": "lokal"}, "did you mean 'local'"),
+        ({"jobs": 0}, "jobs must be a whole number from 1, got 0"),
+        ({"jobs": 2, "executor": Here()}, "jobs belongs to the executor"),
+        ({"device": "nowhere"}, "device 'nowhere' cannot be used"),
+    ],
+)
+def test_bad_input_is_refused_before_any_work(arguments, message):
+    with pytest.raises(SpecError, match=message):
+        sweep(**({"specs": [TINY]} | arguments))
+    assert not list(Path().glob("runs/*"))
+
+
+def test_a_store_that_cannot_be_written_is_refused(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match="is a file"):
+        sweep([TINY], store="file")
+    with pytest.raises(StoreError, match="cannot make the store"):
+        sweep([TINY], store="file/below")
+
+
+def test_options_of_executors_are_checked():
+    with pytest.raises(SpecError, match="executor 'local' has no option 'partition', it has: jobs"):
+        executor_named("local", partition="gpu", address=None)
+    with pytest.raises(SpecError, match="whole number on SLURM"):
+        executor_named("slurm", gpus_per_task=0.5)
+    with pytest.raises(SpecError, match="jobs goes with Ray on this machine"):
+        executor_named("ray", jobs=2, address="auto")
+
+
+def test_a_cluster_that_is_not_there_is_told_at_once(marks):
+    with pytest.raises(SpecError, match=r"no Ray cluster can be joined at '127\.0\.0\.1:1': "):
+        sweep([Trial(marks)], executor_named("ray", address="127.0.0.1:1"))
+    assert not list(Path("runs").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("90", 90), ("90:01", 91), ("1:30:00", 90), ("1-0", 1440), ("2-01:30", 2970), ("0:00:30", 1)]
+)
+def test_time_limits_are_read_as_sbatch_reads_them(text, expected):
+    assert minutes(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "soon", "-1", "0", "1:2:3:4", "1.5"])
+def test_other_time_limits_are_refused(text):
+    with pytest.raises(SpecError, match="time"):
+        Slurm(time=text)
+
+
+def call(capsys, *arguments: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as stop:
+        main(("sweep", *arguments))
+    out, err = capsys.readouterr()
+    return int(stop.value.code or 0), out, err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["induction", "--preset", "figure6"], "did you mean 'figure4'"),
+        (["absent.json"], "cannot read the specs"),
+        (["induction", "--set", "hedas=2"], "did you mean 'heads'"),
+        (["induction", "--table", "t.txt"], ".csv or .parquet"),
+        (["induction", "--dry-run"], "--dry-run goes with --executor slurm"),
+        (["induction", "--executor", "local", "--address", "auto"], "has no option 'address'"),
+        (["absent.json", "--preset", "quick"], "no presets"),
+    ],
+)
+def test_the_command_refuses_bad_input(capsys, arguments, message):
+    code, out, err = call(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert err.count("\n") == 1
+    assert not list(Path().iterdir())
+
+
+def test_help_has_examples_and_every_option(capsys):
+    code, out, _ = call(capsys, "--help")
+    assert code == 0
+    for word in ("Examples", "--preset", "--jobs", "--address", "--gpus-per-task", "--partition", "--dry-run"):
+        assert word in out
+
+
+def test_dry_run_prints_the_script_and_its_core_hours(capsys):
+    arguments = ("--executor", "slurm", "--partition", "cpu", "--account", "lab", "--time", "2:00:00", "--jobs", "8")
+    code, out, _ = call(capsys, "induction", "--preset", "figure4", *arguments, "--gpus-per-task", "1", "--dry-run")
+    assert code == 0
+    for flag in ("partition=cpu", "account=lab", "time=120", "cpus-per-task=8", "gpus-per-task=1", "array=0-82%83"):
+        assert f"#SBATCH --{flag}\n" in out
+    assert "660 runs in 83 elements: at most 1328 core-hours; nothing was submitted" in out
+    assert not list(Path().iterdir())
+
+
+def test_a_failed_run_makes_the_exit_code_1_and_limit_0_runs_nothing(capsys, marks):
+    trials = [Trial(marks, number) for number in range(2)]
+    Path("mine.json").write_text(json.dumps([trial.plain() for trial in trials]))
+    sweep(trials[:1], Here())
+    code, out, _ = call(capsys, "mine.json", "--limit", "0")
+    assert code == 0
+    assert "mine: 1 done, 1 not run" in out
+    sweep([Trial(marks, 2, "diverge")], Here())
+    code, out, _ = call(capsys, "mine.json", "--set", "number=2", "--set", "does=diverge", "--json", "--table", "t.csv")
+    document = json.loads(out)
+    assert code == 1
+    assert document["counts"] == {"diverged": 1}
+    assert document["runs"][0]["sentence"] == "it grew"
+    assert Path("t.csv").exists()
+    assert Path("runs/mine.csv").exists()
