@@ -1,11 +1,17 @@
 """The sweeps of the polarization paper, in an order that makes an unfinished one as useful as it can be.
 
-induction        quick     three maps, one epoch
-                 figure4   λ = .2, shifted, additive positions; runs end when settled
-                 paper     everything, uniform attention as a control included: 8,640 runs
-classification   quick     softmax and sigmoid with one head, softmax with 2 layers of 4
-                 figure6   one layer, one head, MLP and LayerNorm; the three vocabularies
-                 paper     everything: 12,960 runs
+induction        quick      three maps, one epoch
+                 full       every map and softmax1 with the default settings, all 10 epochs, heads tracked
+                 figure4    λ = .2, shifted, additive positions; runs end when settled
+                 variants   λ = 0, plain queries, no positions: four maps, two seeds; runs end when settled
+                 beyond     maps that are not in the paper, and a gate; runs end when settled
+                 paper      everything, uniform attention as a control included: 8,640 runs
+classification   quick      softmax and sigmoid with one head, softmax with 2 layers of 4
+                 figure6    one layer, one head, MLP and LayerNorm; the three vocabularies
+                 figure18   with and without MLP and LayerNorm, two seeds, one learning rate; Figures 18 to 20
+                 figure21   heads and layers without MLP and LayerNorm, one learning rate
+                 beyond     maps that are not in the paper, one layer, one head
+                 paper      everything: 12,960 runs
 """
 
 from collections.abc import Callable
@@ -19,6 +25,7 @@ MAPS = (
     "softmax", "sigmoid", "sigmoid_norm", "elu", "elu_norm", "elu_elu", "elu_elu_norm", "mlp", "mlp_norm",
     "linear", "linear_norm",
 )  # fmt: skip
+BEYOND = ("softmax1", "bayes_softmax", "sparsemax", "softpick", "clipped_softmax")
 WITH_CONTROL = (*MAPS, "uniform")
 RATES = (1e-3, 1e-2, 1e-4)
 SEEDS = (0, 1, 2, 3, 4)
@@ -46,6 +53,23 @@ def _figure4() -> list[Run]:
     return _plainest_first(grid(Run(task=Induction(), stop="settled"), seed=SEEDS, heads=HEADS, lr=RATES, map=MAPS))
 
 
+def _full() -> list[Run]:
+    return grid(Run(task=Induction(), track=("heads",)), map=(*MAPS, "softmax1"))
+
+
+def _variants() -> list[Run]:
+    usual = Run(task=Induction(), stop="settled")
+    changes: tuple[dict, ...] = {"task.aux": 0.0}, {"task.shifted": False}, {"positions": "none"}
+    choices = {"seed": SEEDS[:2], "map": ("softmax", "sigmoid_norm", "sigmoid", "linear")}
+    runs = [run for change in changes for run in grid(usual.replace(**change), **choices)]
+    return sorted(runs, key=lambda run: run.seed)
+
+
+def _induction_beyond() -> list[Run]:
+    usual = Run(task=Induction(), stop="settled")
+    return [*grid(usual, map=BEYOND), usual.replace(gate=True)]
+
+
 def _induction_paper() -> list[Run]:
     choices = {"seed": SEEDS, "task.aux": (0.2, 0.0), "task.shifted": BOTH, "positions": POSITIONS}
     return grid(Run(task=Induction()), **choices, heads=HEADS, lr=RATES, map=WITH_CONTROL)
@@ -67,12 +91,40 @@ def _figure6() -> list[Run]:
     return grid(base, **{"task.vocab": VOCABULARIES}, seed=SEEDS, lr=RATES, map=MAPS)
 
 
+def _figure18() -> list[Run]:
+    base = Run(task=Classification(), layers=1, heads=1)
+    return grid(base, **{"task.vocab": VOCABULARIES}, seed=SEEDS[:2], mlp=BOTH, layernorm=BOTH, map=MAPS)
+
+
+def _figure21() -> list[Run]:
+    bare = Run(task=Classification(), mlp=False, layernorm=False)
+    return grid(bare, seed=SEEDS, heads=(1, 2, 4), layers=(1, 2), map=MAPS)
+
+
+def _classification_beyond() -> list[Run]:
+    return grid(Run(task=Classification(), layers=1, heads=1), seed=SEEDS, map=BEYOND)
+
+
 def _classification_paper() -> list[Run]:
     choices = {"task.vocab": VOCABULARIES, "layers": (1, 2), "heads": (1, 2, 4), "mlp": BOTH, "layernorm": BOTH}
     return grid(Run(task=Classification()), seed=SEEDS, **choices, lr=RATES, map=WITH_CONTROL)
 
 
 PRESETS: dict[str, dict[str, Callable[[], list[Run]]]] = {
-    "induction": {"quick": _induction_quick, "figure4": _figure4, "paper": _induction_paper},
-    "classification": {"quick": _classification_quick, "figure6": _figure6, "paper": _classification_paper},
+    "induction": {
+        "quick": _induction_quick,
+        "full": _full,
+        "figure4": _figure4,
+        "variants": _variants,
+        "beyond": _induction_beyond,
+        "paper": _induction_paper,
+    },
+    "classification": {
+        "quick": _classification_quick,
+        "figure6": _figure6,
+        "figure18": _figure18,
+        "figure21": _figure21,
+        "beyond": _classification_beyond,
+        "paper": _classification_paper,
+    },
 }

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 WIDTH = 0.8  # of a group of bars, where groups stand 1 apart
+COUNT_AT = 1.06  # where the numbers of runs stand
 HATCHES = ("", "//", "..", "xx")
 
 
@@ -26,14 +27,13 @@ def draw_bars(
         ax.bar(x, np.nan_to_num(values[:, j]), each, label=name, **style)
         for at, value, n in zip(x, values[:, j], runs[:, j]):
             if n == 0:
-                ax.plot(at, 0.0, marker="_", color="0.6", ms=5, clip_on=False)
+                ax.plot(at, 0.02, marker="_", color="0.5", ms=4)
             elif np.isnan(value):
                 ax.plot(at, 0.03, marker="x", color="#CC0000", ms=5)
-            ax.text(at, np.nan_to_num(value) + 0.02, str(n) if n else "", ha="center", va="bottom",
-                    fontsize=4 if small else 6, rotation=90 if small else 0)  # fmt: skip
+            ax.text(at, COUNT_AT, str(n) if n else "", ha="center", va="bottom", fontsize=5 if small else 6)
     ax.set_xticks(range(len(groups)), groups, rotation=60, ha="right", fontsize=6 if small else 8)
     ax.set_ylim(0, 1.14)
-    ax.margins(x=0.01)
+    ax.set_xlim(-0.6, len(groups) - 0.4)
 
 
-LEGEND = "number on a bar: its runs; red cross: run, but none solved the task; grey dash: not run"
+LEGEND = "numbers: runs behind a bar; red cross: run, but none solved the task; grey dash: not run"

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 PRESETS: dict[str, dict[str, Any]] = {"quick": {}, "paper": {}}
 COST = {"quick": "1 s", "paper": "1 s"}
+HEAD_NAMES = [f"{heads} heads" if heads > 1 else "1 head" for heads in HEADS]
+POSITIONS = {"additive": "additive", "concat": "concatenated", "none": "no"}
 QUERIES = {True: "t′ ≠ t", False: "t′ = t"}
 
 
@@ -53,7 +55,8 @@ class InductionRuns(FigureOfRuns):
         counted = [count(part, maps, self.score) for _, _, part in panels]
         arrays = {name: np.stack([getattr(c, name) for c in counted]) for name in ("runs", "passed", self.quantity)}
         axes = {name: ("panel", "map", "heads") for name in arrays}
-        labels = {"map": maps, "heads": HEADS, "panel": [f"{p} positions, {QUERIES[s]}" for p, s, _ in panels]}
+        names = [f"{POSITIONS[p]} positions, {QUERIES[s]}" for p, s, _ in panels]
+        labels = {"map": maps, "heads": HEADS, "panel": names}
         shown = [part for _, _, part in panels]
         notes = {"aux": self.aux, "across": len(self.shifted), "score": self.score} | _lengths(shown)
         score, owner = scores_of(shown[0], maps, self.score)
@@ -69,11 +72,10 @@ class InductionRuns(FigureOfRuns):
         down = len(result["panel"]) // across
         picture = Figure(figsize=(6.2 * across, 2.3 * down + 1.2), layout="constrained")
         for i, ax in enumerate(picture.subplots(down, across, sharey=True, squeeze=False).flat):
-            names = [f"{h} heads" for h in result["heads"]]
-            draw_bars(ax, result[cls.quantity][i], result["runs"][i], list(result["map"]), names, small=True)
+            draw_bars(ax, result[cls.quantity][i], result["runs"][i], list(result["map"]), HEAD_NAMES, small=True)
             ax.set_title(result["panel"][i], fontsize=9)
             ax.set_ylabel(what, fontsize=8)
-        ax.legend(fontsize=6, ncols=4, loc="upper right")
+        picture.legend(*ax.get_legend_handles_labels(), fontsize=7, ncols=4, loc="outside lower center")
         picture.suptitle(f"{cls.title}\n({drawn(result)}; {LEGEND})", fontsize=9)
         return picture
 
@@ -97,10 +99,9 @@ class Fig04(InductionRuns):
 
         picture = Figure(figsize=(11, 7.2), layout="constrained")
         bars, dots = picture.subplots(2, 1, sharex=True)
-        names = [f"{h} heads" if h > 1 else "1 head" for h in result["heads"]]
-        draw_bars(bars, result["share"][0], result["runs"][0], list(result["map"]), names, small=False)
+        draw_bars(bars, result["share"][0], result["runs"][0], list(result["map"]), HEAD_NAMES, small=False)
         bars.set_ylabel(f"share of heads with score > {SINK:g}", fontsize=9)
-        bars.legend(fontsize=8, ncols=4, frameon=False, loc="upper right")
+        picture.legend(*bars.get_legend_handles_labels(), fontsize=8, ncols=4, loc="outside lower center")
         _draw_scores(dots, result)
         picture.suptitle(f"{cls.title}\n({drawn(result)};\n{LEGEND})", fontsize=10)
         return picture
@@ -113,6 +114,7 @@ def _draw_scores(ax: "Axes", result: Result) -> None:
         spread = (np.arange(len(scores)) + 0.5) / max(len(scores), 1) - 0.5
         ax.plot(i + 0.7 * spread, scores, ".", ms=3, color=COLOURS[0])
     ax.axhline(SINK, color="0.4", lw=0.8, ls="--")
+    ax.set_ylim(-0.05, 1.05)
     ax.set_xticks(range(len(result["map"])), list(result["map"]), rotation=60, ha="right", fontsize=8)
     ax.set_ylabel("sink score of each head\n(sorted within a map)", fontsize=9)
 

@@ -23,7 +23,7 @@ Panel = dict[str, Any]  # the column's values that a panel is for
 USUAL = {"width": 128, "gate": False, "batch": 256, "epochs": 10, "optimizer": "adamw", "weight_decay": 0.01,
          "task__labels": 4, "task__tokens": 10, "task__train": 10_000}  # fmt: skip
 ON = {True: "", False: "no "}
-LEGEND = "dots: runs; number on a bar: how many; grey dash: not run"
+LEGEND = "dots: runs; numbers: how many; grey dash: not run"
 
 
 def flip_runs(table: "pandas.DataFrame") -> "pandas.DataFrame":
@@ -31,7 +31,7 @@ def flip_runs(table: "pandas.DataFrame") -> "pandas.DataFrame":
     rows = chosen(table, **USUAL)
     rows = where(rows, rows["stop"].isna())
     rows = rows.drop_duplicates(["map", "heads", "layers", "lr", "seed", "mlp", "layernorm", "task.vocab"])
-    return rows.assign(flips=[rates.max() for rates in rows["flip_rate"]])
+    return rows.assign(flips=[np.nan if rates is None else rates.max() for rates in rows["flip_rate"]])
 
 
 class FlipRuns(FigureOfRuns):
@@ -59,7 +59,7 @@ class FlipRuns(FigureOfRuns):
             "panel": [name for name, _ in panels],
             "map": maps,
             "runs": [[len(each) for each in panel] for panel in rates],
-            "mean": [[each.mean() if len(each) else np.nan for each in panel] for panel in rates],
+            "mean": [[_mean(each) for each in panel] for panel in rates],
             "rate": rate,
             "rate_panel": number,
             "rate_map": owner,
@@ -82,6 +82,12 @@ class FlipRuns(FigureOfRuns):
         own = result["runs"][:, np.isin(result["map"], MAPS)].sum()
         picture.suptitle(f"{cls.title}\n({own} of the paper's {of_paper} runs; {LEGEND})", fontsize=10)
         return picture
+
+
+def _mean(rates: np.ndarray) -> float:
+    """Of the runs that did not diverge; NaN if there are none."""
+    finite = rates[np.isfinite(rates)]
+    return float(finite.mean()) if len(finite) else np.nan
 
 
 def _draw_panel(ax: "Axes", result: Result, i: int) -> None:

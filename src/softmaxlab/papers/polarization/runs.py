@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 COMMITTED = "committed"
 TABLES = Path(__file__).parent / "tables"
 TaskName = Literal["induction", "classification"]
+ENDED = ("done", "diverged")
 OWN_POSITIONS = {"induction": "additive", "classification": "none"}
 KINDS = {"induction": "training.Induction", "classification": "training.Classification"}
 
@@ -52,11 +53,13 @@ class FigureOfRuns(FigureSpec):
 
 
 def read_runs(runs: str, task: TaskName) -> "pandas.DataFrame":
-    """The finished runs of a task, by key; cells that hold arrays are NumPy arrays."""
+    """The runs of a task that ended, well or diverged, by key; cells that hold arrays are NumPy arrays."""
     import pandas
 
-    path = TABLES / f"{task}.csv" if runs == COMMITTED else Path(runs)
-    if path.suffix == ".csv" and path.is_file():
+    path = Path(runs)
+    if runs == COMMITTED:
+        table = pandas.concat([pandas.read_csv(file) for file in sorted(TABLES.glob(f"{task}-*.csv"))])
+    elif path.suffix == ".csv" and path.is_file():
         table = pandas.read_csv(path)
     elif path.is_dir():
         table = _of_store(path)
@@ -64,13 +67,18 @@ def read_runs(runs: str, task: TaskName) -> "pandas.DataFrame":
         raise SpecError(f"runs must be {COMMITTED!r}, a store's folder or a .csv table of a sweep, got {runs!r}")
     if "task.kind" not in table:
         raise SpecError(f"runs {runs!r} holds no training runs")
-    table = where(table, (table["task.kind"] == KINDS[task]) & (table["status"] == "done"))
+    table = where(table, (table["task.kind"] == KINDS[task]) & table["status"].isin(ENDED))
     table = table.drop_duplicates("key").sort_values("key", ignore_index=True)
     for name in ("sink_score", "sink_score_pooled", "similarity", "previous_token", "flip_rate"):
         if name in table:
-            table[name] = [np.array(json.loads(cell), dtype=float) for cell in table[name]]
+            table[name] = [_array(cell) for cell in table[name]]
     table["positions"] = table["positions"].astype(object).fillna(OWN_POSITIONS[task])
     return table
+
+
+def _array(cell: Any) -> np.ndarray | None:
+    """What a cell holds; None if it is empty, as in a run that diverged."""
+    return np.array(json.loads(cell), dtype=float) if isinstance(cell, str) else None
 
 
 def _of_store(folder: Path) -> "pandas.DataFrame":

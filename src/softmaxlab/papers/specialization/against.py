@@ -160,7 +160,9 @@ def _draw_row(row: Any, result: Result, i: int) -> None:
         curves.draw_overlaps(overlaps, tau[dots], q, **look)
     within = f"flow within {result['difference_exact_p'][i]:.3f} of SGD (p = I: {result['difference'][i]:.3f})"
     visible, half = result["visible"][i], result["half"][i]
-    apart = f"heads separate: visible at τ = {visible:.0f}, half at {half:.0f}"
+    apart = f"heads separate: visible at τ = {visible:.0f}"
+    if half > visible:  # else they have only begun to, and half of that means nothing
+        apart += f", half at {half:.0f}"
     apart = apart if np.isfinite(visible) else f"heads have not separated by τ = {tau[-1]:.0f}"
     label(loss, "", "loss", CALLED[str(result["map"][i])])
     label(first, "", curves.feature_name(0))

@@ -58,7 +58,7 @@ class Priors(FigureSpec):
         "quick": {"heads": (1, 2, 4), "tau_end": 400.0, "samples": 2**11},
         "paper": {"tau_end": 3000.0, "samples": 2**14},
     }
-    cost: ClassVar[dict[str, str]] = {"quick": "6 s", "paper": "about 5 min"}
+    cost: ClassVar[dict[str, str]] = {"quick": "6 s", "paper": "3 min"}
 
     points: Array = Field(default_factory=lambda: np.array(POINTS))
     probabilities: Array = Field(default_factory=lambda: np.array(PROBABILITIES))

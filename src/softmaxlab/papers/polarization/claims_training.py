@@ -1,0 +1,234 @@
+"""What the polarization paper says about trained transformers, judged on the tables of runs.
+
+The controls are the same tables with labels exchanged, on which the same judge must come to another verdict.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from softmaxlab.papers.claim import Claim, Finding, Verdict
+from softmaxlab.papers.polarization.fig06 import flip_runs
+from softmaxlab.papers.polarization.runs import COMMITTED, TaskName, chosen, read_runs, where
+from softmaxlab.papers.polarization.sink_runs import ACCURATE, usual_runs
+
+if TYPE_CHECKING:
+    import pandas
+
+    Table = pandas.DataFrame
+
+SOURCE = "varre2026polarization"
+SINK = 0.9
+NORMALISED = ("softmax", "sigmoid_norm", "elu_norm", "elu_elu_norm")
+OTHERS = ("sigmoid", "elu", "elu_elu", "mlp", "mlp_norm", "linear", "linear_norm")
+FEW = 0.1  # a share of sink heads that is "almost none"
+ALIKE = 0.95  # cosine of two heads' mean patterns from which they are duplicates
+EASY = 0.85  # a flip rate that is high: over seeds one-head softmax was seen at .84 to 1.00
+STEP = 0.05  # flip rates of five runs scatter by less
+APART = 0.8  # chance that a head of one group has the larger score
+Change = dict[str, dict[Any, Any]]  # column → value → what is put in its place
+
+
+def table(task: TaskName, change: Change) -> "Table":
+    """The committed runs, with labels exchanged for a control."""
+    runs = read_runs(COMMITTED, task)
+    for column, new in change.items():
+        runs[column] = [new.get(value, value) for value in runs[column]]
+    return runs
+
+
+def solved(change: Change) -> "Table":
+    """Induction runs that count, with the share of sinks in their second layer."""
+    runs = usual_runs(table("induction", change))
+    runs = where(runs, runs["induction_accuracy"] > ACCURATE)
+    return runs.assign(sinks=[(scores[1] > SINK).mean() for scores in runs["sink_score"]])
+
+
+def both(one: Any, other: Any) -> dict[Any, Any]:
+    return {one: other, other: one}
+
+
+def mean(column: Any) -> float:
+    """NaN of none."""
+    return float(column.mean())
+
+
+def sinks_of_maps(change: Change) -> Finding:
+    """Shares of sink heads of all maps; and how the scores of the two groups of maps are ordered."""
+    runs = chosen(solved(change), task__aux=0.2, task__shifted=True, positions="additive")
+    share = {map: mean(chosen(runs, map=map)["sinks"]) for map in (*NORMALISED, *OTHERS)}
+    high, low = (
+        np.concatenate([s[1] for s in where(runs, runs["map"].isin(group))["sink_score"]])
+        for group in (NORMALISED, OTHERS)
+    )
+    chance = (high[:, None] > low).mean()
+    least, most = min(share[map] for map in NORMALISED), max(share[map] for map in OTHERS)
+    told = ", ".join(f"{map} {value:.2f}" for map, value in share.items())
+    order = f"P(score of a normalised one is larger) = {chance:.2f}"
+    measured = f"share of sink heads over {len(runs)} runs: {told}; {order}"
+    if least > most:
+        return Finding(Verdict.HOLDS, measured)
+    means = np.nanmean([share[map] for map in NORMALISED]), np.nanmean([share[map] for map in OTHERS])
+    condition = means[0] > means[1] and chance > APART
+    return Finding(Verdict.CONDITION if condition else Verdict.FAILS, measured)
+
+
+def flips_of_one_head(change: Change) -> Finding:
+    """Softmax against every other map, one layer and one head."""
+    runs = chosen(flip_runs(table("classification", change)), layers=1, heads=1, mlp=True, layernorm=True)
+    rate = {map: mean(chosen(runs, map=map)["flips"]) for map in (*NORMALISED, *OTHERS)}
+    softmax, next_best = rate.pop("softmax"), max(rate, key=lambda map: rate[map])
+    measured = f"mean flip rate over {len(runs)} runs: softmax {softmax:.2f}, next {next_best} {rate[next_best]:.2f}"
+    holds = softmax > EASY and softmax > rate[next_best]
+    return Finding(Verdict.HOLDS if holds else Verdict.FAILS, f"{measured}, sigmoid {rate['sigmoid']:.2f}")
+
+
+def flips_fall(change: Change) -> Finding:
+    """Softmax without MLP and LayerNorm: heads 1, 2, 4 by layers 1, 2."""
+    runs = chosen(flip_runs(table("classification", change)), map="softmax", mlp=False, layernorm=False)
+    runs = chosen(runs, task__vocab=41, lr=1e-3)
+    heads = (1, 2, 4)
+    rates = np.array([[chosen(runs, heads=h, layers=n)["flips"].mean() for n in (1, 2)] for h in heads])
+    falls = (np.diff(rates, axis=0) < STEP).all() and (np.diff(rates, axis=1) < STEP).all()
+    vanishes = rates[-1, -1] < rates[0, 0] / 2
+    rows = "; ".join(f"H = {h}: {row[0]:.2f}, {row[1]:.2f}" for h, row in zip(heads, rates))
+    return Finding(Verdict.HOLDS if falls and vanishes else Verdict.FAILS, f"L = 1, 2: {rows} ({len(runs)} runs)")
+
+
+def same_settings(runs: "Table", **changed: Any) -> tuple["Table", "Table"]:
+    """Runs with a change, and those without it that are otherwise alike, of the default settings."""
+    usual = {"task__aux": 0.2, "task__shifted": True, "positions": "additive", "heads": 4, "lr": 1e-3}
+    with_it, without = chosen(runs, **{**usual, **changed}), chosen(runs, **usual)
+    pairs = set(zip(with_it["map"], with_it["seed"])) & set(zip(without["map"], without["seed"]))
+    paired = [[pair in pairs for pair in zip(part["map"], part["seed"])] for part in (with_it, without)]
+    return where(with_it, paired[0]), where(without, paired[1])
+
+
+def more_sinks(runs: "Table", others: "Table", names: tuple[str, str]) -> Finding:
+    """Whether the first have more sink heads: in share, and by the mean score."""
+    score = [np.mean([s[1].mean() for s in part["sink_score"]]) for part in (runs, others)]
+    share = [mean(part["sinks"]) for part in (runs, others)]
+    told = ", ".join(f"{name} {s:.2f} (mean score {m:.2f})" for name, s, m in zip(names, share, score))
+    measured = f"share of sink heads over {len(runs)} pairs of runs: {told}"
+    if share[0] > share[1] and score[0] > score[1]:
+        return Finding(Verdict.HOLDS, measured)
+    return Finding(Verdict.CONDITION if share[0] > share[1] or score[0] > score[1] else Verdict.FAILS, measured)
+
+
+def no_sinks_without_aux(change: Change) -> Finding:
+    """λ = 0: sinks, and how alike the heads of the second layer are, against λ = 0.2."""
+    zero, usual = same_settings(solved(change), task__aux=0.0)
+    alike = [np.mean([_duplicates(s[1]) for s in part["similarity"]]) for part in (zero, usual)]
+    share = mean(zero["sinks"])
+    measured = (
+        f"λ = 0: share of sink heads {share:.2f}, of pairs of heads with cosine > {ALIKE:g} {alike[0]:.2f}; "
+        f"λ = 0.2: {usual['sinks'].mean():.2f}, {alike[1]:.2f} ({len(zero)} pairs of runs)"
+    )
+    if share > FEW:
+        return Finding(Verdict.FAILS, measured)
+    return Finding(Verdict.HOLDS if alike[0] > 0.5 else Verdict.CONDITION, measured)
+
+
+def _duplicates(similarity: np.ndarray) -> float:
+    """Share of pairs of heads that are alike."""
+    return float((similarity[np.triu_indices(len(similarity), 1)] > ALIKE).mean())
+
+
+def shifted_fewer(change: Change) -> Finding:
+    plain, shifted = same_settings(solved(change), task__shifted=False)
+    return more_sinks(plain, shifted, ("t′ = t", "t′ ≠ t"))
+
+
+def no_positions_more(change: Change) -> Finding:
+    without, additive = same_settings(solved(change), positions="none")
+    return more_sinks(without, additive, ("no positions", "additive"))
+
+
+def previous_token(layers: tuple[int, int]) -> Finding:
+    """The first layer's weight on the token before, against the second layer's."""
+    runs = chosen(solved({}), task__aux=0.2, task__shifted=True, positions="additive")
+    runs = where(runs, runs["map"].isin(NORMALISED))
+    first, second = (np.concatenate([p[layer] for p in runs["previous_token"]]) for layer in layers)
+    share = [(layer > 0.5).mean() for layer in (first, second)]
+    measured = (
+        f"share of heads with more than half of their weight on the previous token: first layer {share[0]:.2f}, "
+        f"second {share[1]:.2f} ({len(runs)} runs of normalised maps)"
+    )
+    if share[0] <= share[1] or share[0] < 0.5:
+        return Finding(Verdict.FAILS, measured)
+    return Finding(Verdict.HOLDS if share[0] > 0.9 else Verdict.CONDITION, measured)
+
+
+def _claim(id: str, place: str, statement: str, judge: Callable, tolerance: str, control: Any, control_is: str,
+           subject: Any = None, expected: Verdict = Verdict.HOLDS) -> Claim:  # fmt: skip
+    checked = (judge, subject or {}, control, control_is, expected)
+    return Claim(f"polarization/{id}", SOURCE, place, statement, tolerance, *checked)
+
+
+CLAIMS = (
+    _claim(
+        "sinks-maps",
+        "Section 4.1, Figure 4",
+        "Normalised positive maps have consistently more sink heads than unnormalised or signed ones",
+        sinks_of_maps,
+        f"every normalised positive map above every other one; with condition: the groups' means, and P > {APART:g}",
+        {"map": both("softmax", "linear") | both("elu_norm", "elu") | both("sigmoid_norm", "mlp")},
+        "the same runs with the names of three pairs of maps exchanged",
+    ),
+    _claim(
+        "flips-one-head",
+        "Section 4.2, Figure 6",
+        "With one layer and one head, swapping one token reverses the softmax model's predictions",
+        flips_of_one_head,
+        f"mean flip rate above {EASY:g} and above that of every other map",
+        {"map": both("softmax", "sigmoid")},
+        "the same runs with the names of softmax and sigmoid exchanged",
+    ),
+    _claim(
+        "flips-fall",
+        "Appendix F.3, Figure 21",
+        "More heads or layers lead to a diminishing flip rate",
+        flips_fall,
+        f"no rise above {STEP:g} along heads or layers, and half the rate or less at the end",
+        {"heads": both(1, 4)},
+        "the same runs with the labels of 1 and 4 heads exchanged",
+    ),
+    _claim(
+        "sinks-aux",
+        "Appendix F.2, Figure 14",
+        "With λ = 0 most heads duplicate each other and do not form sinks",
+        no_sinks_without_aux,
+        f"share of sinks below {FEW:g}; most pairs of heads with cosine above {ALIKE:g}",
+        {"task.aux": both(0.0, 0.2)},
+        "the same runs with the labels of λ exchanged",
+    ),
+    _claim(
+        "sinks-shifted",
+        "Appendix E.1",
+        "A query symbol of its own (t′ ≠ t) typically leads to fewer sinks",
+        shifted_fewer,
+        "share of sink heads and mean score both larger for t′ = t; with condition: one of them",
+        {"task.shifted": both(True, False)},
+        "the same runs with the labels of the two kinds of query exchanged",
+    ),
+    _claim(
+        "sinks-positions",
+        "Appendix F.2, Figure 15",
+        "No explicit positions lead to more sinks",
+        no_positions_more,
+        "share of sink heads and mean score both larger without positions; with condition: one of them",
+        {"positions": both("none", "additive")},
+        "the same runs with the labels of positions exchanged",
+    ),
+    _claim(
+        "previous-token",
+        "Appendix E.1",
+        "All heads in the first layer typically attend to the previous token",
+        previous_token,
+        "nine heads of ten with more than half of their weight there; with condition: more than half of the heads",
+        (1, 0),
+        "the same runs with the layers exchanged",
+        subject=(0, 1),
+    ),
+)
