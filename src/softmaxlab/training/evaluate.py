@@ -18,11 +18,11 @@ from torch import Tensor
 from softmaxlab import measure
 from softmaxlab.core.random import generator
 from softmaxlab.training.model import Trace, Transformer
+from softmaxlab.training.sharing import LAST
 from softmaxlab.training.tasks import Data, Task
 
 CHUNK = 1000  # samples at a time
 PAIRS = 500  # of samples with different labels, for the flip rate
-LAST = slice(-1, None)
 
 
 @torch.no_grad()

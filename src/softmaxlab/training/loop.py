@@ -2,21 +2,20 @@
 
     loss = λ · mean cross-entropy at all positions but the last + cross-entropy at the last
 
-With λ = 0 only the last position is asked of the model (model.py). Samples that the loss cannot tell apart are computed
-once: a model without order reads sets of tokens, and in classification with groups of just `tokens` members all samples
-of a group are one set. Deterministic for a seed on one device.
+With λ = 0 only the last position is asked of the model, and what is equal is computed once (sharing.py). Deterministic
+for a seed on one device.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from softmaxlab.attention import MAPS
 from softmaxlab.core.random import torch_generator
-from softmaxlab.training.model import EVERYWHERE, LAST, Prefixes, Transformer, first_places
+from softmaxlab.training.model import Transformer
+from softmaxlab.training.sharing import EVERYWHERE, LAST, Prefixes, one_of_each, prefix_numbers, reads_sets, set_numbers
 from softmaxlab.training.tasks import Data
 
 
@@ -54,44 +53,25 @@ def loss_of(logits: Tensor, targets: Tensor, aux: float, counts: Tensor | None =
     return loss
 
 
-def kinds_of(model: Transformer, data: Data, aux: float) -> Tensor | None:
-    """Numbers [sample], equal where samples have the same loss in any model without order; None if there is order."""
-    found = MAPS[model.shape.map]
-    if model.position is not None or model.shape.causal or aux > 0 or (found.acts_on_rows and not found.source):
-        return None  # without a source it is a user's own map of rows, which may read the order of the keys
-    others = data.tokens[:, :-1].sort(dim=1).values
-    whole = torch.cat([others, data.tokens[:, -1:], data.targets.view(len(others), -1)[:, -1:]], dim=1)
-    return torch.unique(whole, dim=0, return_inverse=True)[1]
-
-
-def one_of_each(part: Tensor, kinds: Tensor | None) -> tuple[Tensor, Tensor | None]:
-    """Of a batch of samples one of each kind, and how many it stands for."""
-    if kinds is None:
-        return part, None
-    _, index, counts = torch.unique(kinds[part], return_inverse=True, return_counts=True)
-    return part[first_places(index, len(counts))], counts
-
-
 def train(
     model: Transformer,
     data: Data,
     optimizer: torch.optim.Optimizer,
     order: Iterator[tuple[int, Tensor, bool]],
     aux: float,
-    before_step: Callable[[int], None] | None = None,
 ) -> Iterator[Step]:
-    """Make the steps of `order`, handing each out; `before_step` sees the model with its gradient."""
-    wanted = EVERYWHERE if aux > 0 else LAST
+    """Make the steps of `order`, handing each out; the model still has its gradient then."""
+    wanted, shape = EVERYWHERE if aux > 0 else LAST, model.shape
     pairs, index = model.rows(data.tokens)  # this and the next two once for all data
-    numbers, kinds = model.prefixes(data.tokens), kinds_of(model, data, aux)
+    beginnings = prefix_numbers(data.tokens, shape.symbols) if shape.causal else None
+    alike = aux == 0 and reads_sets(shape.map, model.position is not None, shape.causal)
+    sets = set_numbers(data.tokens, data.targets) if alike else None
     for number, (epoch, part, ends) in enumerate(order, start=1):
         optimizer.zero_grad(set_to_none=True)
-        part, counts = one_of_each(part, kinds)
-        prefixes = None if numbers is None else Prefixes.of(numbers[part])
+        part, counts = (part, None) if sets is None else one_of_each(part, sets)
+        prefixes = None if beginnings is None else Prefixes.of(beginnings[part])
         logits = model.logits(pairs, index[part], wanted, prefixes=prefixes)
         loss = loss_of(logits, data.targets[part], aux, counts)
         loss.backward()
-        if before_step is not None:
-            before_step(number)
         optimizer.step()
         yield Step(number, epoch, loss.detach(), ends)

@@ -2,14 +2,12 @@
 
     x = token + position;   x += Attention(LN(x));   x += MLP(LN(x));   logits = W LN(x)
 
-Shapes: B samples, T positions, d width, H heads, d_h = d/H, V symbols. What is equal is computed once, as one of R rows
-that an index [B, T] puts in their places. The first block reads one row for each different pair of token and position;
-in a causal model a later block reads one for each different prefix (`Prefixes`), which is a seventh less than B·T in
-induction, where all begin with BOS and then one of 50 tokens. The last block's queries, its MLP and the logits are
-computed only at the positions `wanted`. `Trace` holds the weights when asked for; without it softmax runs fused.
+Shapes: B samples, T positions, d width, H heads, d_h = d/H. What is equal is computed once (sharing.py): the first
+block reads one row for each different pair of token and position; in a causal model a later block may read one for
+each different prefix. The last block's queries, its MLP and the logits are computed only at the positions `wanted`. `Trace`
+holds the weights when asked for; without it softmax runs fused.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
@@ -18,8 +16,8 @@ from torch.nn import functional
 
 from softmaxlab.attention import MAPS, feature_mlp
 from softmaxlab.attention.attend import attend_features, features_of
+from softmaxlab.training.sharing import EVERYWHERE, LAST, Places, Prefixes, spread
 
-EVERYWHERE, LAST = slice(None), slice(-1, None)
 LEARNS_BIAS = ("softmax1", "bayes_softmax")  # sigmoid has none in the paper
 MLP_RATIO = 4
 
@@ -44,59 +42,9 @@ class Shape:
 
 @dataclass
 class Trace:
-    """Of each layer: weights [B, H, query, key], and the values [B, H, key, d_h] they are put on."""
+    """Of each layer: weights [B, H, query, key]."""
 
     weights: list[Tensor] = field(default_factory=list)
-    values: list[Tensor] = field(default_factory=list)
-    outputs: list[Tensor] = field(default_factory=list)  # the heads' outputs, [B, H, query, d_h]
-
-
-@dataclass(frozen=True)
-class Prefixes:
-    """The P different prefixes of a batch: which of them ends where, [B, T], and for each a place of the B·T, [P]."""
-
-    index: Tensor
-    place: Tensor
-
-    @classmethod
-    def of(cls, numbers: Tensor) -> "Prefixes":
-        """From numbers [B, T], equal where prefixes are (`Transformer.prefixes`)."""
-        different, index = torch.unique(numbers, return_inverse=True)
-        return cls(index, first_places(index, len(different)))
-
-
-@dataclass(frozen=True)
-class Places:
-    """Where a block reads and writes: its rows stand at index [B, T], it is asked for queries `wanted`.
-
-    Without an index every place has a row of its own, [B, T, d]. With `kept`, only these of the B·T results are needed.
-    """
-
-    index: Tensor | None
-    wanted: slice
-    kept: Tensor | None = None
-
-    def keys(self, f: Callable[[Tensor], Tensor], rows: Tensor) -> Tensor:
-        """f(rows) at all places."""
-        return f(rows) if self.index is None else _spread(f(rows), self.index)
-
-    def queries(self, f: Callable[[Tensor], Tensor], rows: Tensor) -> Tensor:
-        """f(rows) at the wanted places, computed for the rows or for the places, whichever are fewer."""
-        if self.index is None:
-            return f(rows[:, self.wanted])
-        index = self.index[:, self.wanted]
-        return f(_spread(rows, index)) if index.numel() < len(rows) else _spread(f(rows), index)
-
-    def rows_of_results(self, rows: Tensor) -> Tensor:
-        """The rows that stand where the results are needed."""
-        if self.index is None:
-            return rows[:, self.wanted]
-        index = self.index[:, self.wanted]
-        return _spread(rows, index if self.kept is None else index.flatten()[self.kept])
-
-    def keep(self, results: Tensor) -> Tensor:
-        """Of results [B, wanted, d] the needed ones: all of them, or [P, d]."""
-        return results if self.kept is None else results.flatten(0, 1).index_select(0, self.kept)
 
 
 class Attention(nn.Module):
@@ -133,8 +81,6 @@ class Attention(nn.Module):
         out, weights = attend_features(self.map, q, k, v, mask=visible, bias=self.bias)
         if trace is not None:
             trace.weights.append(weights)
-            trace.values.append(v)
-            trace.outputs.append(out)
         return out
 
     def _features(self, x: Tensor) -> Tensor:
@@ -187,15 +133,6 @@ class Transformer(nn.Module):
         pairs = tokens * self.shape.length + torch.arange(tokens.shape[1], device=tokens.device)
         return torch.unique(pairs, return_inverse=True)
 
-    def prefixes(self, tokens: Tensor) -> Tensor | None:
-        """Numbers [B, T], equal where what a causal model has read is equal; None if all tokens see each other."""
-        if not self.shape.causal:
-            return None
-        numbers, length = [tokens[:, 0]], tokens.shape[1]
-        for t in range(1, length):
-            numbers.append(torch.unique(numbers[-1] * self.shape.symbols + tokens[:, t], return_inverse=True)[1])
-        return torch.stack(numbers, dim=1) * length + torch.arange(length, device=tokens.device)
-
     def logits(
         self, pairs: Tensor, index: Tensor, wanted: slice, trace: Trace | None = None, prefixes: Prefixes | None = None
     ) -> Tensor:
@@ -208,7 +145,7 @@ class Transformer(nn.Module):
             before_last = Places(later, EVERYWHERE, kept)
         last = before_last if wanted == EVERYWHERE else Places(before_last.index, wanted)
         found = self.unembed(self.norm(self.blocks[-1](x, last, trace)))
-        return found if later is None or last.kept is None else _spread(found, later)
+        return found if later is None or last.kept is None else spread(found, later)
 
     def embed(self, pairs: Tensor) -> Tensor:
         """x [R, d] of (token, position) pairs."""
@@ -216,14 +153,3 @@ class Transformer(nn.Module):
             return self.token(pairs)
         token, position = self.token(pairs // self.shape.length), self.position(pairs % self.shape.length)
         return torch.cat([token, position], dim=-1) if self.shape.positions == "concat" else token + position
-
-
-def _spread(x: Tensor, index: Tensor) -> Tensor:
-    """Rows [R, ...] at the places where they stand."""
-    return functional.embedding(index, x)
-
-
-def first_places(index: Tensor, count: int) -> Tensor:
-    """Where each of the numbers below `count` first stands in index, flattened."""
-    places = torch.arange(index.numel(), device=index.device)
-    return places.new_full((count,), index.numel()).scatter_reduce(0, index.flatten(), places, "amin")
