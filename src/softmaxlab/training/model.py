@@ -4,8 +4,8 @@
 
 Shapes: B samples, T positions, d width, H heads, d_h = d/H. What is equal is computed once (sharing.py): the first
 block reads one row for each different pair of token and position; in a causal model a later block may read one for
-each different prefix. The last block's queries, its MLP and the logits are computed only at the positions `wanted`. `Trace`
-holds the weights when asked for; without it softmax runs fused.
+each different prefix. The last block's queries, its MLP and the logits are computed only at the positions `wanted`.
+`Trace` holds the weights when asked for; without it softmax runs fused.
 """
 
 from dataclasses import dataclass, field
