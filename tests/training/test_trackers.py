@@ -48,10 +48,10 @@ def test_wandb_runs_offline(tmp_path, monkeypatch):
 
     def init(**given):
         seen.append(given)
-        return SimpleNamespace(log=lambda values, step: seen.append(step), finish=lambda quiet: seen.append("closed"))
+        return SimpleNamespace(log=lambda values, step: seen.append(step), finish=lambda: seen.append("closed"))
 
     fake = ModuleType("wandb")
-    fake.init = init
+    fake.init, fake.Settings = init, dict
     fake.__spec__ = SimpleNamespace(name="wandb")
     monkeypatch.setitem(sys.modules, "wandb", fake)
     trackers.choose("wandb", tmp_path)

@@ -62,14 +62,14 @@ class Wandb:
         folder.mkdir(parents=True, exist_ok=True)
         self.run = wandb.init(
             project="softmaxlab", mode="offline", dir=folder, id=spec.key, name=f"{spec.map}-{spec.key[:8]}",
-            config=spec.plain(), reinit="create_new",
+            config=spec.plain(), reinit="create_new", settings=wandb.Settings(silent=True),
         )  # fmt: skip
 
     def log(self, step: int, values: dict[str, float]) -> None:
         self.run.log(values, step=step)
 
     def close(self) -> None:
-        self.run.finish(quiet=True)
+        self.run.finish()
 
 
 TRACKERS = {"jsonl": Jsonl, "tensorboard": Tensorboard, "wandb": Wandb}
