@@ -87,7 +87,7 @@ class PlainTransformer(nn.Module):
         task, d = spec.task, spec.width
         self.token = nn.Embedding(task.symbols(), d)
         self.position = None if spec.chosen_positions() == "none" else nn.Embedding(task.length(), d)
-        self.blocks = nn.ModuleList(PlainBlock(d, spec.heads, task.causal) for _ in range(spec.layers))
+        self.blocks = nn.ModuleList(PlainBlock(d, spec.heads, task.causal()) for _ in range(spec.layers))
         self.norm, self.unembed = nn.LayerNorm(d), nn.Linear(d, task.outputs())
 
     def forward(self, tokens: Tensor) -> Tensor:

@@ -98,6 +98,21 @@ def test_a_users_own_spec_is_keyed_by_its_source(tmp_path):
         assert done.stdout == f"{float(factor)}\n", done.stderr
 
 
+BASE = "import softmaxlab as sl\n\nclass Base(sl.Spec):\n    def double(self):\n        return FACTOR\n"
+LEAF = "from base import Base\n\nclass Leaf(Base):\n    pass\n\nprint(Leaf().key)\n"
+
+
+def test_a_users_base_class_is_part_of_the_key(tmp_path):
+    keys = []
+    (tmp_path / "leaf.py").write_text(LEAF)
+    for factor in (1, 2):
+        (tmp_path / "base.py").write_text(BASE.replace("FACTOR", str(factor)))
+        done = subprocess.run([sys.executable, "-B", "leaf.py"], cwd=tmp_path, capture_output=True, text=True)
+        keys.append(done.stdout)
+        assert len(done.stdout) == 25, done.stderr
+    assert keys[0] != keys[1]
+
+
 def test_two_classes_cannot_share_a_kind():
     with pytest.raises(TypeError, match="is taken by"):
         type("Compare", (Spec,), {"__module__": "softmaxlab.attention.elsewhere", "__annotations__": {}})

@@ -52,10 +52,29 @@ def test_sink_share():
     assert measure.sink_share(np.array([0.4, 0.2]), threshold=0.3) == 0.5
 
 
+def test_without_all_scores_there_is_no_share():
+    share = measure.sink_share(np.array([[0.95, np.nan], [0.95, 0.2]]))
+    np.testing.assert_array_equal(share, [np.nan, 0.5])
+
+
 def test_a_row_without_weight_has_no_score():
     w = pattern().numpy()
     w[:, :, 2] = 0
     assert np.isnan(measure.sink_score(w)).all()
+
+
+def test_pooled_needs_weight_of_some_query_only():
+    w = np.zeros((2, 6, 6))
+    w[0, 2, :2] = [3.0, 1.0]  # the other queries attend nowhere, and neither does the second head
+    pooled = measure.sink_score(w, "pooled")
+    assert pooled[0] == 0.75
+    assert np.isnan(pooled[1])
+
+
+def test_pooled_weights_that_cancel_have_no_score():
+    w = np.zeros((1, 6, 6))
+    w[0, 1, 0], w[0, 2, 1] = 1.0, -1.0
+    assert np.isnan(measure.sink_score(w, "pooled")).all()
 
 
 @pytest.mark.parametrize("axis", [-1, -2, -3, 1, 4, -5])

@@ -45,6 +45,12 @@ def test_a_run_that_diverges_says_so_and_keeps_what_it_recorded():
     assert "accuracy" not in result
 
 
+def test_a_run_whose_last_step_blows_up_has_diverged():
+    result = sl.simulate(TINY.replace(optimizer="sgd", lr=1e38, weight_decay=1e10, batch=256, epochs=1))
+    assert "the weights are not finite after the last step" in result.status.sentence
+    assert "accuracy" not in result
+
+
 def test_the_same_seed_gives_the_same_numbers_and_another_does_not():
     one, two, other = (sl.simulate(spec) for spec in (TINY, TINY, TINY.replace(seed=1)))
     np.testing.assert_array_equal(one["sink_score"], two["sink_score"])
@@ -99,6 +105,7 @@ def test_a_file_that_is_no_checkpoint_is_refused(tmp_path):
         ({"stop": "setled"}, "stop must be"),
         ({"positions": "concat", "width": 127, "heads": 1}, "width must be even"),
         ({"track": ("everything",)}, "track"),
+        ({"track": ("heads", "heads")}, "track must name each thing once"),
     ],
 )
 def test_bad_runs_are_refused_in_one_line(fields, message):

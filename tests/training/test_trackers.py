@@ -4,12 +4,14 @@ import json
 import sys
 from types import ModuleType, SimpleNamespace
 
+import numpy as np
 import pytest
 
 import softmaxlab as sl
 from softmaxlab.errors import SpecError
 from softmaxlab.training import Induction, Run, trackers
 
+SUMMED = 1e-6  # relative: an epoch's mean loss is summed in float32, over 32 steps
 TINY = Run(task=Induction(vocab=8, tokens=4, train=256, evaluate=16), width=8, heads=1, layers=1, batch=8, epochs=2)
 
 
@@ -17,6 +19,10 @@ TINY = Run(task=Induction(vocab=8, tokens=4, train=256, evaluate=16), width=8, h
 def _off_again(monkeypatch):
     monkeypatch.delenv(trackers.VARIABLE, raising=False)
     monkeypatch.setenv(trackers.VARIABLE, "")  # so that what a test chooses is undone
+
+
+def lines_in(folder) -> list[dict]:
+    return [json.loads(line) for line in (folder / f"{TINY.key}.jsonl").read_text().splitlines()]
 
 
 def test_off_unless_chosen(tmp_path, monkeypatch):
@@ -27,11 +33,24 @@ def test_off_unless_chosen(tmp_path, monkeypatch):
 
 def test_jsonl_holds_the_spec_and_the_losses(tmp_path):
     trackers.choose("jsonl", tmp_path)
-    result = sl.simulate(TINY)
-    first, *readings = map(json.loads, (tmp_path / f"{TINY.key}.jsonl").read_text().splitlines())
+    sl.simulate(TINY)
+    first, *readings = lines_in(tmp_path)
     assert first == {"step": 0, "spec": TINY.plain()}
     assert [reading["step"] for reading in readings] == [20, 40, 60]
-    assert abs(readings[-1]["loss"] - result["train_loss"][-1]) < 1  # near the last epoch's mean
+
+
+def test_readings_are_the_losses_of_their_steps(tmp_path, monkeypatch):
+    trackers.choose("jsonl", tmp_path / "few")
+    sl.simulate(TINY)
+    monkeypatch.setattr(trackers, "EVERY", 1)
+    trackers.choose("jsonl", tmp_path / "all")
+    result = sl.simulate(TINY)
+    few, every = lines_in(tmp_path / "few")[1:], lines_in(tmp_path / "all")[1:]
+    assert [reading["step"] for reading in every] == [*range(1, 65)]
+    assert few == [every[19], every[39], every[59]]
+    losses = np.array([reading["loss"] for reading in every])
+    assert len(set(losses)) == 64, "any step could be taken for another"
+    np.testing.assert_allclose(losses.reshape(2, 32).mean(axis=1), result["train_loss"], rtol=SUMMED)
 
 
 def test_tensorboard_gets_every_reading(tmp_path):

@@ -25,7 +25,7 @@ EXAMPLES = (
 SHOWN_RUNS, SHOWN_REASONS = 40, 10
 FINE = ("done", "not run")
 
-Preset = Annotated[str | None, typer.Option(help="quick (default), paper, or a part of it, such as figure4.")]
+Preset = Annotated[str | None, typer.Option(help="quick (default), paper, or a part of it: see docs/sweeps.md.")]
 Set = Annotated[
     list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Change a field of all runs; may be repeated.")
 ]

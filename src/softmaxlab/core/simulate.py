@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import platform
+import sys
 import time
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -56,8 +57,14 @@ def _provenance(seconds: float, device: str) -> dict:
         "python": platform.python_version(),
         "machine": platform.machine(),
         "device": device,
+        "threads": _threads(),
         "versions": _versions(),
     }
+
+
+def _threads() -> int | None:
+    """Of torch, on whose number the last digits of its sums depend; None if it is not in use."""
+    return sys.modules["torch"].get_num_threads() if "torch" in sys.modules else None
 
 
 @functools.cache

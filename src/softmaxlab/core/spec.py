@@ -199,10 +199,12 @@ def _strict_plain(value: Any) -> Any:
 
 def _fingerprints(record: Record) -> Iterator[str]:
     """Hashes of all user code behind a record: its class, and the registered names in it."""
-    if not type(record).__module__.startswith("softmaxlab."):
-        source = source_hash(type(record))
+    for family in type(record).__mro__:
+        if family.__module__.split(".")[0] in ("softmaxlab", "pydantic", "builtins"):
+            continue
+        source = source_hash(family)
         if source is None:
-            raise SpecError(f"{type(record).__name__} has no readable source to key its results; define it in a module")
+            raise SpecError(f"{family.__name__} has no readable source to key its results; define it in a module")
         yield source
     for name, field in type(record).model_fields.items():
         value = getattr(record, name)

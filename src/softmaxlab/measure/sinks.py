@@ -28,7 +28,8 @@ def sink_score(
     """Share of the weight that the queries put on `key`, clipped to [0, 1]; weights [..., head, query, key].
 
     `per_position`: mean over queries of w_key/Σw. `pooled`: Σ_queries w_key / Σ_queries Σw, as in the authors'
-    figures. Both agree for row-stochastic maps. `samples` names the axes of independent samples (0 for
+    figures. Both agree for row-stochastic maps. NaN if a query has no weight at all, as with maps that may attend
+    nowhere; for `pooled` only if all queries together have none. `samples` names the axes of independent samples (0 for
     [sample, head, query, key]): they are averaged, before the clipping, and leave the result.
     """
     check_weights(weights)
@@ -38,11 +39,9 @@ def sink_score(
     on_key, total = weights[..., queries, key], weights[..., queries, :].sum(dim=-1)
     if total.shape[-1] == 0:
         raise SpecError(f"queries {queries} leave none of {weights.shape[-2]}: choose others, such as slice(None)")
-    total = total.masked_fill(total == 0, torch.nan)  # a row without weight has no share
-    if definition == "per_position":
-        score = (on_key / total).mean(dim=-1)
-    else:
-        score = on_key.sum(dim=-1) / total.sum(dim=-1)
+    if definition == "pooled":
+        on_key, total = on_key.sum(dim=-1, keepdim=True), total.sum(dim=-1, keepdim=True)
+    score = (on_key / total.masked_fill(total == 0, torch.nan)).mean(dim=-1)  # without weight there is no share
     if axes:
         score = score.mean(dim=axes)
     return score.clamp(0.0, 1.0)
@@ -58,5 +57,5 @@ def _sample_axis(axis: int, dimensions: int) -> int:
 
 @on_arrays
 def sink_share(scores: Tensor, threshold: float = SINK) -> Tensor:
-    """Share of heads whose sink score is above the threshold, over the last axis."""
-    return (scores > threshold).to(scores.dtype).mean(dim=-1)
+    """Share of heads whose sink score is above the threshold, over the last axis; NaN if a head has no score."""
+    return (scores > threshold).to(scores.dtype).masked_fill(scores.isnan(), torch.nan).mean(dim=-1)

@@ -60,7 +60,7 @@ def head_measures(task: Task, model: Transformer, data: Data, seed: int) -> dict
     }
     if data.targets.dim() == 1:
         found["flip_rate"] = flip_rates(model, data, weights, seed)
-    if task.causal:
+    if task.causal():
         found |= {"sink_score_pooled": _sinks(task, weights, "pooled"), "previous_token": _on_previous(weights)}
     return found
 
@@ -69,7 +69,7 @@ def through_time(task: Task, weights: Tensor) -> dict[str, Tensor]:
     """The measures that are also recorded in training, [layer, head]."""
     rows = _counted(task, weights)
     found = {"sparsity": _mean_of("sparsity", rows), "entropy": _mean_of("entropy", rows)}
-    return found | {"sink_score": _sinks(task, weights, "per_position")} if task.causal else found
+    return found | {"sink_score": _sinks(task, weights, "per_position")} if task.causal() else found
 
 
 def _sinks(task: Task, weights: Tensor, definition: Literal["per_position", "pooled"]) -> Tensor:
@@ -95,6 +95,8 @@ def _on_previous(weights: Tensor) -> Tensor:
 
 def flip_rates(model: Transformer, data: Data, weights: Tensor, seed: int) -> Tensor:
     """[layer, head]: each head's favourite tokens swapped between pairs of samples with different labels."""
+    if len(data.targets.unique()) < 2:
+        return torch.full(weights.shape[:2], torch.nan, dtype=torch.float64)  # no two samples to swap between
     one, two = (torch.from_numpy(side).to(data.tokens.device) for side in _pairs(data, seed))
     top = weights[..., -1, :-1].argmax(dim=-1)  # [layer, head, sample], the query is CLS, keys without it
     rates = torch.empty(top.shape[:2], dtype=torch.float64)

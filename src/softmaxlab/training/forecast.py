@@ -16,7 +16,6 @@ import numpy as np
 
 from softmaxlab.attention import MAPS, weights
 from softmaxlab.core.result import Result
-from softmaxlab.core.simulate import simulate
 from softmaxlab.errors import SpecError
 from softmaxlab.measure.sinks import SINK
 from softmaxlab.training.run import Run
@@ -25,48 +24,73 @@ if TYPE_CHECKING:
     import pandas
 
 POINTS = 200  # times at which the forecast is looked at
+LEAST = 3  # recorded steps to fit the speeds to
+Track = dict[str, np.ndarray]  # step, and weight and drive [step, layer, head, key]
 
 
 def forecast(run: Run | Result, at: float = 0.02) -> "pandas.DataFrame":
     """Of each head: the key with the largest share at the end, that share, and the step at which it passes 0.9.
 
-    `run` is a result with `track=("heads",)`, or a spec, which is then trained. The step is infinite if the share does
-    not pass 0.9 before the run would end. Only what was recorded up to the fraction `at` of the steps is read.
+    `run` is a result with `track=("heads",)`, or a spec, whose first steps are then made. The step is infinite if the
+    share does not pass 0.9 before the run would end. Only what was recorded up to the fraction `at` of the steps is
+    read. An experiment: see docs/training.md for how often it is right.
     """
     import pandas
 
-    result = _tracked(run)
-    spec, steps = result.spec, result["track_step"]
-    if not isinstance(spec, Run) or MAPS[spec.map].features is not None or MAPS[spec.map].joint:
-        raise SpecError(f"forecast needs a map of scores that heads do not share, got {getattr(spec, 'map', spec)!r}")
+    spec = run if isinstance(run, Run) else getattr(run, "spec", None)
+    if not isinstance(spec, Run):
+        raise SpecError('forecast takes a Run, or the result of one with track=("heads",)')
+    if MAPS[spec.map].features is not None or MAPS[spec.map].joint or spec.map == "uniform":
+        raise SpecError(f"forecast needs a map of scores that heads do not share, got {spec.map!r}")
     if not 0 < at <= 1:
         raise SpecError(f"at must be above 0 and at most 1, got {at!r}")
-    total = spec.epochs * -(-spec.task.train // spec.batch)
-    known = np.flatnonzero(steps <= at * total)
-    if len(known) < 3:
-        raise SpecError(f"at={at:g} of {total} steps leaves {len(known)} recorded ones, at least 3 are needed")
-    layers, heads = result["track_share"].shape[1:3]
+    track = _beginning(run, int(at * spec.steps())) if isinstance(run, Run) else _recorded(run, at * spec.steps())
+    if len(track["step"]) < LEAST:
+        raise SpecError(f"at={at:g} leaves {len(track['step'])} recorded steps, at least {LEAST} are needed")
+    layers, heads = track["drive"].shape[1:3]
     rows = [
-        {"layer": layer, "head": head} | _head_forecast(result, spec.map, layer, head, known, total)
+        {"layer": layer, "head": head} | _head_forecast(track, spec, layer, head)
         for layer in range(layers)
         for head in range(heads)
     ]
     return pandas.DataFrame(rows)
 
 
-def _tracked(run: Run | Result) -> Result:
-    result = simulate(run.replace(track=("heads",))) if isinstance(run, Run) else run
-    if not isinstance(result, Result) or "track_drive" not in result:
+def _recorded(result: Result, last: float) -> Track:
+    """What a result has up to a step."""
+    if "track_drive" not in result:
         raise SpecError('forecast takes a Run, or the result of one with track=("heads",)')
-    return result
+    known = result["track_step"] <= last
+    return {name: result[f"track_{name}"][known] for name in ("step", "weight", "drive")}
 
 
-def _head_forecast(result: Result, map: str, layer: int, head: int, known: np.ndarray, total: int) -> dict:
+def _beginning(spec: Run, last: int) -> Track:
+    """The first steps of a run, made now."""
+    from itertools import islice
+
+    from softmaxlab.training import loop
+    from softmaxlab.training.run import build, optimizer_of
+    from softmaxlab.training.tracking import HeadTrack
+
+    model, data = build(spec), spec.task.data(spec.seed, "train")
+    heads = HeadTrack(spec.task, model, spec.task.data(spec.seed, "evaluate"), spec.steps())
+    heads.after(0)
+    order = loop.batches(len(data.tokens), spec.batch, spec.epochs, spec.seed, "cpu")
+    steps = loop.train(model, data, optimizer_of(spec, model), order, spec.task.weight_elsewhere())
+    for step in islice(steps, last):
+        heads.after(step.number)
+    found = {name.removeprefix("track_"): np.asarray(values) for name, values, _ in heads.arrays()}
+    return {name: found[name] for name in ("step", "weight", "drive")}
+
+
+def _head_forecast(track: Track, spec: Run, layer: int, head: int) -> dict:
     from scipy.integrate import solve_ivp
 
-    seen = result["track_share"][0, layer, head] != 0  # keys that some query which counts can see
-    w, u = (result[f"track_{name}"][known, layer, head][:, seen] for name in ("weight", "drive"))
-    step = result["track_step"][known].astype(float)
+    seen = spec.task.seen().any(axis=0)
+    w, u = (track[name][:, layer, head][:, seen] for name in ("weight", "drive"))
+    if not (np.isfinite(w).all() and np.isfinite(u).all()):
+        raise SpecError(f"forecast needs finite weights and drives, head {head} of layer {layer} has others")
+    step, map, total = track["step"].astype(float), spec.map, spec.steps()
     a = np.stack([_scores(map, row) for row in w])
     pull = np.stack([_pull(map, *pair) for pair in zip(a, u)])
     share = w / w.sum(axis=1, keepdims=True)
@@ -79,6 +103,8 @@ def _head_forecast(result: Result, map: str, layer: int, head: int, known: np.nd
 
     times = np.geomspace(max(step[-1], 1.0), total, POINTS)
     flow = solve_ivp(velocity, (times[0], total), np.concatenate([a[-1], u[-1]]), t_eval=times, method="LSODA")
+    if not flow.success:
+        raise SpecError(f"the flow of head {head} of layer {layer} cannot be followed: {flow.message}")
     path = np.stack([_weights(map, state[: len(a[-1])]) for state in flow.y.T])
     path = path / path.sum(axis=1, keepdims=True)
     token = int(path[-1].argmax())

@@ -19,12 +19,12 @@ Labelled = tuple[str, Any, tuple[str, ...]]  # name, values, axes
 class Journal:
     """`with Journal(...) as journal: journal.after(step)` at every step; then its arrays."""
 
-    def __init__(self, spec: Run, model: Transformer, held_out: Data, steps: int):
+    def __init__(self, spec: Run, model: Transformer, held_out: Data):
         self.spec = spec
         self.sums, self.counts, self.steps, self.diverged = [], [], 0, False
         self.tracks = []
         if "heads" in spec.track:
-            self.tracks.append(HeadTrack(spec.task, model, held_out, steps))
+            self.tracks.append(HeadTrack(spec.task, model, held_out, spec.steps()))
         if "cls" in spec.track:
             self.tracks.append(ClsTrack(model, held_out))
 

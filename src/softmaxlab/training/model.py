@@ -18,7 +18,7 @@ from softmaxlab.attention import MAPS, feature_mlp
 from softmaxlab.attention.attend import attend_features, features_of
 from softmaxlab.training.sharing import EVERYWHERE, LAST, Places, Prefixes, spread
 
-LEARNS_BIAS = ("softmax1", "bayes_softmax")  # sigmoid has none in the paper
+WITHOUT_BIAS = ("sigmoid", "sigmoid_norm")  # which could have one, but have none in the paper
 MLP_RATIO = 4
 
 
@@ -55,7 +55,8 @@ class Attention(nn.Module):
         self.visible: Tensor | None
         d, self.heads, self.map = shape.width, shape.heads, shape.map
         self.q, self.k, self.v, self.o = (nn.Linear(d, d) for _ in range(4))
-        self.bias = nn.Parameter(torch.zeros(self.heads)) if shape.map in LEARNS_BIAS else None
+        learns_bias = MAPS[shape.map].takes_bias and shape.map not in WITHOUT_BIAS
+        self.bias = nn.Parameter(torch.zeros(self.heads)) if learns_bias else None
         self.features = feature_mlp(d // self.heads) if "mlp" in MAPS[shape.map].parameters else None
         self.gate = nn.Linear(d, self.heads) if shape.gate else None
         visible = torch.ones(shape.length, shape.length, dtype=torch.bool).tril() if shape.causal else None

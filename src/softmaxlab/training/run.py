@@ -48,9 +48,17 @@ class Run(Spec):
             raise ValueError(f"heads must divide width = {self.width}, got {self.heads}")
         if self.positions == "concat" and self.width % 2:
             raise ValueError(f"width must be even for positions='concat', got {self.width}")
-        if "cls" in self.track and self.task.causal:
+        if not range(self.task.length())[self.task.queries()]:
+            raise ValueError(f"task must have a query to measure, got none of {self.task.length()} positions")
+        if len(set(self.track)) < len(self.track):
+            raise ValueError(f"track must name each thing once, got {self.track}")
+        if "cls" in self.track and self.task.causal():
             raise ValueError(f"track 'cls' needs a task with CLS at its end, got {type(self.task).__name__}")
         return self
+
+    def steps(self) -> int:
+        """Of all epochs, the last batch of each being smaller."""
+        return self.epochs * -(-self.task.train // self.batch)
 
     def chosen_positions(self) -> Positions:
         return self.positions or self.task.own_positions()
@@ -72,7 +80,7 @@ def build(spec: Run, device: str = "cpu"):
         outputs=task.outputs(),
         length=task.length(),
         positions=spec.chosen_positions(),
-        causal=task.causal,
+        causal=task.causal(),
         **{name: getattr(spec, name) for name in ("width", "heads", "layers", "map", "mlp", "layernorm", "gate")},
     )
     with torch.random.fork_rng(devices=[]):
@@ -90,26 +98,31 @@ def train(spec: Run, device: str = "cpu"):
     model = build(spec, device)
     data, held_out = (spec.task.data(spec.seed, split, device) for split in ("train", "evaluate"))
     order = loop.batches(len(data.tokens), spec.batch, spec.epochs, spec.seed, device)
-    steps = -(-len(data.tokens) // spec.batch) * spec.epochs
     settling = Settling(spec.task, model, held_out) if spec.stop == "settled" else None
     stopped_at = None
-    with Progress(steps, "training") as progress, Journal(spec, model, held_out, steps) as journal:
+    with Progress(spec.steps(), "training") as progress, Journal(spec, model, held_out) as journal:
         for step in loop.train(model, data, optimizer_of(spec, model), order, spec.task.weight_elsewhere()):
             journal.after(step)
             progress.advance()
             if journal.diverged or (settling is not None and settling.reached(step.number)):
                 stopped_at = step.number
                 break
-    labelled = [*journal.arrays()]
-    if journal.diverged:
-        sentence = f"the loss is not finite in epoch {len(journal.sums)}; try a smaller lr than {spec.lr:g}"
-        status = Status(Outcome.DIVERGED, sentence)
-    else:
-        status = Status()
+    labelled, status = [*journal.arrays()], _status(spec, model, journal)
+    if status.ok:
         labelled += _measured(spec, model, held_out)
     arrays = {name: np.asarray(value.cpu() if hasattr(value, "cpu") else value) for name, value, _ in labelled}
     notes = {"steps": journal.steps, "stopped_at": stopped_at}
     return model, Result(arrays, {name: axes for name, _, axes in labelled}, status, notes)
+
+
+def _status(spec: Run, model, journal) -> Status:
+    if journal.diverged:
+        sentence = f"the loss is not finite in epoch {len(journal.sums)}; try a smaller lr than {spec.lr:g}"
+    elif not all(bool(parameter.isfinite().all()) for parameter in model.parameters()):
+        sentence = f"the weights are not finite after the last step; try a smaller lr than {spec.lr:g}"
+    else:
+        return Status()
+    return Status(Outcome.DIVERGED, sentence)
 
 
 def _measured(spec: Run, model, held_out) -> list:

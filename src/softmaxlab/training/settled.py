@@ -37,5 +37,5 @@ class Settling:
         # a score that is not a number never rests
         if not bool((moved < REST).all()):
             return False
-        *_, solved = accuracy(self.model, self.data).values()
-        return bool(solved > SOLVED)
+        found = accuracy(self.model, self.data)
+        return bool(found.get("induction_accuracy", found["accuracy"]) > SOLVED)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from softmaxlab.core.files import atomic
-from softmaxlab.core.result import Outcome
+from softmaxlab.core.result import Outcome, Result
 from softmaxlab.core.spec import Record, Spec
 from softmaxlab.core.store import Store
 from softmaxlab.errors import SpecError
@@ -28,10 +28,12 @@ DIGITS = 6
 NOT_RUN = "not run"
 
 
-def row(spec: Spec, key: str, store: Store) -> dict[str, Any]:
-    """What is known of a run: its result, or why it failed, or that it was not run."""
+def row(spec: Spec, key: str, store: Store, result: Result | None = None) -> dict[str, Any]:
+    """What is known of a run: its result (that of the store if not given), or why it failed, or that it was not run."""
     cells = {"key": key, "kind": spec.kind} | dict(_fields(spec))
-    if (result := store.get(spec)) is not None:
+    if result is None:
+        result = store.get(spec)
+    if result is not None:
         ended = (result.status.outcome, result.status.sentence, result.provenance["seconds"])
         found = _named("notes", result.notes, cells) | _named("result", result.arrays, cells)
     elif record := failure(store.root, key):

@@ -64,9 +64,14 @@ class Task(Record):
         """The queries at which heads are measured: all but the first token, which sees itself alone."""
         return slice(1, None)
 
-    @property
     def causal(self) -> bool:
+        """Whether a token sees only those before it."""
         return True
+
+    def seen(self) -> np.ndarray:
+        """Which keys the queries that are measured see, [query, key]."""
+        everything = np.ones((self.length(), self.length()), dtype=bool)
+        return (np.tril(everything) if self.causal() else everything)[self.queries()]
 
     def arrays(self, draw: np.random.Generator, samples: int) -> tuple[np.ndarray, np.ndarray]:
         """Tokens and targets of so many samples."""
@@ -77,16 +82,27 @@ class Task(Record):
         import torch
 
         samples = self.train if split == "train" else self.evaluate
-        arrays = self.arrays(generator(seed, f"training/{split}"), samples)
-        tokens, targets = (torch.from_numpy(array.astype(np.int64)).to(device) for array in arrays)
-        return Data(tokens, targets)
+        tokens, targets = self.arrays(generator(seed, f"training/{split}"), samples)
+        self._check("tokens", tokens, [(samples, self.length())], self.symbols())
+        shapes = [(samples, self.length())] + [(samples,)] * (self.weight_elsewhere() == 0)
+        self._check("targets", targets, shapes, self.outputs())
+        return Data(*(torch.from_numpy(array.astype(np.int64)).to(device) for array in (tokens, targets)))
+
+    def _check(self, name: str, array: np.ndarray, shapes: list[tuple[int, ...]], below: int) -> None:
+        """Refuse what a task of one's own may give by mistake."""
+        array, who = np.asarray(array), f"{type(self).__name__}.arrays"
+        if array.shape not in shapes:
+            raise SpecError(f"{who}: {name} must have shape {' or '.join(map(str, shapes))}, got {array.shape}")
+        if array.dtype.kind not in "iu" or array.min() < 0 or array.max() >= below:
+            got = f"{array.dtype} from {array.min()} to {array.max()}"
+            raise SpecError(f"{who}: {name} must be whole numbers from 0 to {below - 1}, got {got}")
 
 
 class Induction(Task):
     """Predict a bigram seen in context. `vocab` counts BOS and the plain tokens; shifted symbols come on top."""
 
     vocab: Annotated[int, Field(ge=3, le=10**6)] = 51
-    tokens: Annotated[int, Field(ge=1, le=10_000)] = 10
+    tokens: Annotated[int, Field(ge=2, le=10_000)] = 10
     shifted: bool = True
     aux: Annotated[float, Field(ge=0.0)] = 0.2
     train: Count = 100_000
@@ -165,7 +181,6 @@ class Classification(Task):
         """CLS."""
         return slice(-1, None)
 
-    @property
     def causal(self) -> bool:
         return False
 
@@ -186,4 +201,5 @@ def register(task: type[Task]) -> type[Task]:
 
 def distinct(draw: np.random.Generator, samples: int, among: int, count: int) -> np.ndarray:
     """`count` distinct numbers below `among` in random order, [sample, count]."""
-    return draw.random((samples, among), dtype=np.float32).argsort(axis=1)[:, :count]
+    # stable: equal numbers do occur, and how other sorts order them depends on the processor
+    return draw.random((samples, among), dtype=np.float32).argsort(axis=1, kind="stable")[:, :count]

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from softmaxlab.errors import SpecError
 from softmaxlab.training.evaluate import patterns, through_time
 from softmaxlab.training.loop import loss_of
 from softmaxlab.training.model import Trace, Transformer
@@ -59,6 +60,8 @@ class ClsTrack:
     """The weights of query CLS, in one evaluation sequence of each label, after every step."""
 
     def __init__(self, model: Transformer, data: Data):
+        if data.targets.dim() != 1:
+            raise SpecError("track 'cls' needs a task with one label for each sample, got one for each position")
         first = [int((data.targets == label).nonzero()[0]) for label in data.targets.unique()]
         self.model, self.tokens = model, data.tokens[first]
         self.weights: list[Tensor] = []
@@ -83,8 +86,7 @@ def drives(task: Task, model: Transformer, data: Data) -> dict[str, Tensor]:
 
 def _averaged(task: Task, weights: Tensor, u: Tensor) -> dict[str, Tensor]:
     """Of one layer: weights and drives [B, H, query, key] of every query."""
-    seen = torch.ones_like(weights[0, 0])
-    seen = (seen.tril() if task.causal else seen)[task.queries()]
+    seen = torch.from_numpy(task.seen()).to(weights)
     w, u = weights[:, :, task.queries()], u[:, :, task.queries()] * seen
     s = w / w.sum(dim=-1, keepdim=True)
     rate = s * (u - (s * u).sum(dim=-1, keepdim=True))

@@ -1,7 +1,8 @@
 """Bars over settings, with the number of runs behind each, failures marked, and what was not run left empty."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,27 +14,51 @@ if TYPE_CHECKING:
 WIDTH = 0.8  # of a group of bars, where groups stand 1 apart
 COUNT_AT = 1.06  # where the numbers of runs stand
 HATCHES = ("", "//", "..", "xx")
+GREY, RED = "0.5", "#CC0000"
 
 
-def draw_bars(
-    ax: "Axes", values: np.ndarray, runs: np.ndarray, groups: Sequence[str], names: Sequence[str], small: bool
-) -> None:
-    """Values [group, bar] up to 1. NaN: a red cross if there were runs, a grey dash if there were none."""
-    bars = values.shape[1]
-    each = WIDTH / bars
+@dataclass(frozen=True)
+class Bars:
+    """Mean values [group, bar] up to 1, NaN if there is none; the runs made ⊇ those in question ⊇ those behind a mean.
+
+    Without a mean: a grey dash if nothing was run, a red cross if no run came into question, else a grey ?.
+    """
+
+    values: np.ndarray
+    runs: np.ndarray
+    eligible: np.ndarray
+    behind: np.ndarray
+
+
+def draw_bars(ax: "Axes", bars: Bars, groups: Sequence[str], names: Sequence[str], small: bool) -> None:
+    number = bars.values.shape[1]
+    each = WIDTH / number
     for j, name in enumerate(names):
-        x = np.arange(len(groups)) + (j - (bars - 1) / 2) * each
+        x = np.arange(len(groups)) + (j - (number - 1) / 2) * each
         style = {"color": COLOURS[j], "hatch": HATCHES[j % len(HATCHES)], "edgecolor": "white", "lw": 0.3}
-        ax.bar(x, np.nan_to_num(values[:, j]), each, label=name, **style)
-        for at, value, n in zip(x, values[:, j], runs[:, j]):
-            if n == 0:
-                ax.plot(at, 0.02, marker="_", color="0.5", ms=4)
-            elif np.isnan(value):
-                ax.plot(at, 0.03, marker="x", color="#CC0000", ms=5)
-            ax.text(at, COUNT_AT, str(n) if n else "", ha="center", va="bottom", fontsize=5 if small else 6)
+        ax.bar(x, np.nan_to_num(bars.values[:, j]), each, label=name, **style)
+        for i, at in enumerate(x):
+            _mark(ax, at, bars, (i, j), {"fontsize": 5 if small else 6, "rotation": 90 if number > 1 else 0})
     ax.set_xticks(range(len(groups)), groups, rotation=60, ha="right", fontsize=6 if small else 8)
-    ax.set_ylim(0, 1.14)
+    ax.set_ylim(0, 1.3 if number > 1 else 1.14)  # numbers stand upright where bars are close
     ax.set_xlim(-0.6, len(groups) - 0.4)
 
 
-LEGEND = "numbers: runs behind a bar; red cross: run, but none solved the task; grey dash: not run"
+def _mark(ax: "Axes", at: float, bars: Bars, which: tuple[int, int], style: dict[str, Any]) -> None:
+    """What stands in place of a bar, and how many runs are behind it."""
+    runs, behind = bars.runs[which], bars.behind[which]
+    if runs == 0:
+        ax.plot(at, 0.02, marker="_", color=GREY, ms=4)
+        return
+    if bars.eligible[which] == 0:
+        ax.plot(at, 0.03, marker="x", color=RED, ms=5)
+    elif behind == 0:
+        ax.plot(at, 0.05, marker="$?$", color=GREY, ms=5)
+    told = str(runs) if behind == runs else f"{behind}/{runs}"
+    ax.text(at, COUNT_AT, told, ha="center", va="bottom", **style)
+
+
+def legend(cross: str, unknown: str) -> str:
+    """The marks in words: when a setting gets a cross, and when a ?."""
+    numbers = "over a bar: runs behind it, of those made"
+    return f"{numbers}; red cross: {cross}; grey ?: {unknown}; grey dash: not run"

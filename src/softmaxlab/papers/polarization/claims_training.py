@@ -1,6 +1,7 @@
 """What the polarization paper says about trained transformers, judged on the tables of runs.
 
-The controls are the same tables with labels exchanged, on which the same judge must come to another verdict.
+The controls are the same tables with labels exchanged, on which the same judge must come to another verdict. A judge
+compares groups of runs; if the tables have none of a group it raises SpecError, so that nothing is judged on no data.
 """
 
 from collections.abc import Callable
@@ -9,9 +10,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from softmaxlab.papers.claim import Claim, Finding, Verdict
-from softmaxlab.papers.polarization.fig06 import flip_runs
-from softmaxlab.papers.polarization.runs import COMMITTED, TaskName, chosen, read_runs, where
-from softmaxlab.papers.polarization.sink_runs import ACCURATE, usual_runs
+from softmaxlab.papers.polarization.run_groups import (
+    NORMALISED,
+    OTHERS,
+    Change,
+    both,
+    flips,
+    means,
+    of_maps,
+    same_settings,
+    solved,
+    some,
+    whole,
+)
+from softmaxlab.papers.polarization.runs import chosen, mean
 
 if TYPE_CHECKING:
     import pandas
@@ -19,90 +31,58 @@ if TYPE_CHECKING:
     Table = pandas.DataFrame
 
 SOURCE = "varre2026polarization"
-SINK = 0.9
-NORMALISED = ("softmax", "sigmoid_norm", "elu_norm", "elu_elu_norm")
-OTHERS = ("sigmoid", "elu", "elu_elu", "mlp", "mlp_norm", "linear", "linear_norm")
 FEW = 0.1  # a share of sink heads that is "almost none"
 ALIKE = 0.95  # cosine of two heads' mean patterns from which they are duplicates
 EASY = 0.85  # a flip rate that is high: over seeds one-head softmax was seen at .84 to 1.00
 STEP = 0.05  # flip rates of five runs scatter by less
 APART = 0.8  # chance that a head of one group has the larger score
-Change = dict[str, dict[Any, Any]]  # column → value → what is put in its place
-
-
-def table(task: TaskName, change: Change) -> "Table":
-    """The committed runs, with labels exchanged for a control."""
-    runs = read_runs(COMMITTED, task)
-    for column, new in change.items():
-        runs[column] = [new.get(value, value) for value in runs[column]]
-    return runs
-
-
-def solved(change: Change) -> "Table":
-    """Induction runs that count, with the share of sinks in their second layer."""
-    runs = usual_runs(table("induction", change))
-    runs = where(runs, runs["induction_accuracy"] > ACCURATE)
-    return runs.assign(sinks=[(scores[1] > SINK).mean() for scores in runs["sink_score"]])
-
-
-def both(one: Any, other: Any) -> dict[Any, Any]:
-    return {one: other, other: one}
-
-
-def mean(column: Any) -> float:
-    """NaN of none."""
-    return float(column.mean())
 
 
 def sinks_of_maps(change: Change) -> Finding:
     """Shares of sink heads of all maps; and how the scores of the two groups of maps are ordered."""
     runs = chosen(solved(change), task__aux=0.2, task__shifted=True, positions="additive")
-    share = {map: mean(chosen(runs, map=map)["sinks"]) for map in (*NORMALISED, *OTHERS)}
-    high, low = (
-        np.concatenate([s[1] for s in where(runs, runs["map"].isin(group))["sink_score"]])
-        for group in (NORMALISED, OTHERS)
-    )
+    groups = {"normalised positive": NORMALISED, "other": OTHERS}
+    parts = [some("sinks-maps", f"solved runs of {name} maps", of_maps(runs, maps)) for name, maps in groups.items()]
+    high, low = (np.concatenate([scores[1] for scores in part["sink_score"]]) for part in parts)
     chance = (high[:, None] > low).mean()
-    least, most = min(share[map] for map in NORMALISED), max(share[map] for map in OTHERS)
-    told = ", ".join(f"{map} {value:.2f}" for map, value in share.items())
+    above, below = (means(part, "sinks", maps) for part, maps in zip(parts, groups.values()))
+    told = ", ".join(f"{map} {value:.2f}" for map, value in (above | below).items())
+    unsolved = [map for map in (*NORMALISED, *OTHERS) if map not in above | below]
+    told += f" (no solved run: {', '.join(unsolved)})" if unsolved else ""
     order = f"P(score of a normalised one is larger) = {chance:.2f}"
-    measured = f"share of sink heads over {len(runs)} runs: {told}; {order}"
-    if least > most:
+    measured = f"share of sink heads over {sum(map(len, parts))} runs: {told}; {order}"
+    if min(above.values()) > max(below.values()):
         return Finding(Verdict.HOLDS, measured)
-    means = np.nanmean([share[map] for map in NORMALISED]), np.nanmean([share[map] for map in OTHERS])
-    condition = means[0] > means[1] and chance > APART
+    condition = np.mean([*above.values()]) > np.mean([*below.values()]) and chance > APART
     return Finding(Verdict.CONDITION if condition else Verdict.FAILS, measured)
 
 
 def flips_of_one_head(change: Change) -> Finding:
     """Softmax against every other map, one layer and one head."""
-    runs = chosen(flip_runs(table("classification", change)), layers=1, heads=1, mlp=True, layernorm=True)
-    rate = {map: mean(chosen(runs, map=map)["flips"]) for map in (*NORMALISED, *OTHERS)}
-    softmax, next_best = rate.pop("softmax"), max(rate, key=lambda map: rate[map])
-    measured = f"mean flip rate over {len(runs)} runs: softmax {softmax:.2f}, next {next_best} {rate[next_best]:.2f}"
-    holds = softmax > EASY and softmax > rate[next_best]
-    return Finding(Verdict.HOLDS if holds else Verdict.FAILS, f"{measured}, sigmoid {rate['sigmoid']:.2f}")
+    runs = flips(change, layers=1, heads=1, mlp=True, layernorm=True)
+    runs = of_maps(runs, (*NORMALISED, *OTHERS))
+    others = tuple(map for map in (*NORMALISED, *OTHERS) if map != "softmax")
+    softmax = mean(some("flips-one-head", "runs of softmax", chosen(runs, map="softmax"))["flips"])
+    rate = means(some("flips-one-head", "runs of other maps", of_maps(runs, others)), "flips", others)
+    next_best = max(rate, key=lambda map: rate[map])
+    measured = (
+        f"mean flip rate over {len(runs)} runs: softmax {softmax:.2f}, "
+        f"next of {len(rate)} other maps {next_best} {rate[next_best]:.2f}"
+    )
+    return Finding(Verdict.HOLDS if softmax > max(EASY, rate[next_best]) else Verdict.FAILS, measured)
 
 
 def flips_fall(change: Change) -> Finding:
     """Softmax without MLP and LayerNorm: heads 1, 2, 4 by layers 1, 2."""
-    runs = chosen(flip_runs(table("classification", change)), map="softmax", mlp=False, layernorm=False)
-    runs = chosen(runs, task__vocab=41, lr=1e-3)
-    heads = (1, 2, 4)
-    rates = np.array([[chosen(runs, heads=h, layers=n)["flips"].mean() for n in (1, 2)] for h in heads])
+    runs = flips(change, map="softmax", mlp=False, layernorm=False, task__vocab=41, lr=1e-3)
+    heads, layers = (1, 2, 4), (1, 2)
+    parts = {(h, n): some("flips-fall", f"runs with H = {h}, L = {n}", chosen(runs, heads=h, layers=n))
+             for h in heads for n in layers}  # fmt: skip
+    rates = np.array([[mean(parts[h, n]["flips"]) for n in layers] for h in heads])
     falls = (np.diff(rates, axis=0) < STEP).all() and (np.diff(rates, axis=1) < STEP).all()
     vanishes = rates[-1, -1] < rates[0, 0] / 2
     rows = "; ".join(f"H = {h}: {row[0]:.2f}, {row[1]:.2f}" for h, row in zip(heads, rates))
     return Finding(Verdict.HOLDS if falls and vanishes else Verdict.FAILS, f"L = 1, 2: {rows} ({len(runs)} runs)")
-
-
-def same_settings(runs: "Table", **changed: Any) -> tuple["Table", "Table"]:
-    """Runs with a change, and those without it that are otherwise alike, of the default settings."""
-    usual = {"task__aux": 0.2, "task__shifted": True, "positions": "additive", "heads": 4, "lr": 1e-3}
-    with_it, without = chosen(runs, **{**usual, **changed}), chosen(runs, **usual)
-    pairs = set(zip(with_it["map"], with_it["seed"])) & set(zip(without["map"], without["seed"]))
-    paired = [[pair in pairs for pair in zip(part["map"], part["seed"])] for part in (with_it, without)]
-    return where(with_it, paired[0]), where(without, paired[1])
 
 
 def more_sinks(runs: "Table", others: "Table", names: tuple[str, str]) -> Finding:
@@ -118,12 +98,12 @@ def more_sinks(runs: "Table", others: "Table", names: tuple[str, str]) -> Findin
 
 def no_sinks_without_aux(change: Change) -> Finding:
     """λ = 0: sinks, and how alike the heads of the second layer are, against λ = 0.2."""
-    zero, usual = same_settings(solved(change), task__aux=0.0)
+    zero, usual = same_settings("sinks-aux", whole(solved(change), "similarity"), task__aux=0.0)
     alike = [np.mean([_duplicates(s[1]) for s in part["similarity"]]) for part in (zero, usual)]
     share = mean(zero["sinks"])
     measured = (
         f"λ = 0: share of sink heads {share:.2f}, of pairs of heads with cosine > {ALIKE:g} {alike[0]:.2f}; "
-        f"λ = 0.2: {usual['sinks'].mean():.2f}, {alike[1]:.2f} ({len(zero)} pairs of runs)"
+        f"λ = 0.2: {mean(usual['sinks']):.2f}, {alike[1]:.2f} ({len(zero)} pairs of runs)"
     )
     if share > FEW:
         return Finding(Verdict.FAILS, measured)
@@ -136,19 +116,20 @@ def _duplicates(similarity: np.ndarray) -> float:
 
 
 def shifted_fewer(change: Change) -> Finding:
-    plain, shifted = same_settings(solved(change), task__shifted=False)
+    plain, shifted = same_settings("sinks-shifted", solved(change), task__shifted=False)
     return more_sinks(plain, shifted, ("t′ = t", "t′ ≠ t"))
 
 
 def no_positions_more(change: Change) -> Finding:
-    without, additive = same_settings(solved(change), positions="none")
+    without, additive = same_settings("sinks-positions", solved(change), positions="none")
     return more_sinks(without, additive, ("no positions", "additive"))
 
 
 def previous_token(layers: tuple[int, int]) -> Finding:
     """The first layer's weight on the token before, against the second layer's."""
     runs = chosen(solved({}), task__aux=0.2, task__shifted=True, positions="additive")
-    runs = where(runs, runs["map"].isin(NORMALISED))
+    runs = whole(of_maps(runs, NORMALISED), "previous_token")
+    runs = some("previous-token", "solved runs of normalised positive maps", runs)
     first, second = (np.concatenate([p[layer] for p in runs["previous_token"]]) for layer in layers)
     share = [(layer > 0.5).mean() for layer in (first, second)]
     measured = (

@@ -7,10 +7,11 @@ from pydantic import Field
 
 from softmaxlab.core.result import Result
 from softmaxlab.measure.sinks import SINK
-from softmaxlab.papers.polarization.bars import LEGEND, draw_bars
+from softmaxlab.papers.polarization.bars import Bars, draw_bars, legend
 from softmaxlab.papers.polarization.runs import FigureOfRuns, TaskName, chosen
 from softmaxlab.papers.polarization.sink_runs import (
     ACCURATE,
+    AUX,
     HEADS,
     OF_PAPER,
     Score,
@@ -19,7 +20,6 @@ from softmaxlab.papers.polarization.sink_runs import (
     scores_of,
     usual_runs,
 )
-from softmaxlab.papers.style import COLOURS
 from softmaxlab.training.presets import MAPS
 from softmaxlab.training.tasks import Positions
 
@@ -32,6 +32,12 @@ COST = {"quick": "1 s", "paper": "1 s"}
 HEAD_NAMES = [f"{heads} heads" if heads > 1 else "1 head" for heads in HEADS]
 POSITIONS = {"additive": "additive", "concat": "concatenated", "none": "no"}
 QUERIES = {True: "t′ ≠ t", False: "t′ = t"}
+# of each quantity: the runs that come into question, those behind its mean, and what the marks mean
+COUNTS = {"share": ("passed", "scored"), "accuracy": ("ended", "accurate")}
+LEGENDS = {
+    "share": legend("none solved the task", "solved, but without sink scores"),
+    "accuracy": legend("all diverged", "no accuracy in the table"),
+}
 
 
 class InductionRuns(FigureOfRuns):
@@ -53,7 +59,8 @@ class InductionRuns(FigureOfRuns):
         maps = map_order(rows)
         panels = [(p, s, chosen(rows, positions=p, task__shifted=s)) for p in self.positions for s in self.shifted]
         counted = [count(part, maps, self.score) for _, _, part in panels]
-        arrays = {name: np.stack([getattr(c, name) for c in counted]) for name in ("runs", "passed", self.quantity)}
+        kept = ("runs", "paper", "passed", *COUNTS[self.quantity], self.quantity)
+        arrays = {name: np.stack([getattr(c, name) for c in counted]) for name in kept}
         axes = {name: ("panel", "map", "heads") for name in arrays}
         names = [f"{POSITIONS[p]} positions, {QUERIES[s]}" for p, s, _ in panels]
         labels = {"map": maps, "heads": HEADS, "panel": names}
@@ -72,11 +79,11 @@ class InductionRuns(FigureOfRuns):
         down = len(result["panel"]) // across
         picture = Figure(figsize=(6.2 * across, 2.3 * down + 1.2), layout="constrained")
         for i, ax in enumerate(picture.subplots(down, across, sharey=True, squeeze=False).flat):
-            draw_bars(ax, result[cls.quantity][i], result["runs"][i], list(result["map"]), HEAD_NAMES, small=True)
+            draw_bars(ax, bars_of(result, cls.quantity, i), list(result["map"]), HEAD_NAMES, small=True)
             ax.set_title(result["panel"][i], fontsize=9)
             ax.set_ylabel(what, fontsize=8)
         picture.legend(*ax.get_legend_handles_labels(), fontsize=7, ncols=4, loc="outside lower center")
-        picture.suptitle(f"{cls.title}\n({drawn(result)}; {LEGEND})", fontsize=9)
+        picture.suptitle(f"{cls.title}\n({drawn(result)};\n{LEGENDS[cls.quantity]})", fontsize=9)
         return picture
 
 
@@ -99,11 +106,11 @@ class Fig04(InductionRuns):
 
         picture = Figure(figsize=(11, 7.2), layout="constrained")
         bars, dots = picture.subplots(2, 1, sharex=True)
-        draw_bars(bars, result["share"][0], result["runs"][0], list(result["map"]), HEAD_NAMES, small=False)
+        draw_bars(bars, bars_of(result, "share", 0), list(result["map"]), HEAD_NAMES, small=False)
         bars.set_ylabel(f"share of heads with score > {SINK:g}", fontsize=9)
         picture.legend(*bars.get_legend_handles_labels(), fontsize=8, ncols=4, loc="outside lower center")
         _draw_scores(dots, result)
-        picture.suptitle(f"{cls.title}\n({drawn(result)};\n{LEGEND})", fontsize=10)
+        picture.suptitle(f"{cls.title}\n({drawn(result)};\n{LEGENDS['share']})", fontsize=10)
         return picture
 
 
@@ -112,7 +119,7 @@ def _draw_scores(ax: "Axes", result: Result) -> None:
     for i in range(len(result["map"])):
         scores = np.sort(result["score"][result["score_map"] == i])
         spread = (np.arange(len(scores)) + 0.5) / max(len(scores), 1) - 0.5
-        ax.plot(i + 0.7 * spread, scores, ".", ms=3, color=COLOURS[0])
+        ax.plot(i + 0.7 * spread, scores, ".", ms=3, color="0.25")
     ax.axhline(SINK, color="0.4", lw=0.8, ls="--")
     ax.set_ylim(-0.05, 1.05)
     ax.set_xticks(range(len(result["map"])), list(result["map"]), rotation=60, ha="right", fontsize=8)
@@ -184,12 +191,34 @@ def _lengths(parts: list) -> dict[str, Any]:
     return {"epochs": [min(epochs, default=0), max(epochs, default=0)], "settled": settled}
 
 
+def bars_of(result: Result, quantity: str, panel: int) -> Bars:
+    return Bars(*(result[name][panel] for name in (quantity, "runs", *COUNTS[quantity])))
+
+
 def drawn(result: Result) -> str:
-    """How many runs, of how many of the paper, and of what length."""
-    runs, own = result["runs"], np.isin(result["map"], MAPS)
+    """How many runs, of how many of the paper, what was left out, and of what length."""
+    of_paper = OF_PAPER * len(HEADS) * len(MAPS) * len(result["runs"]) if result.notes["aux"] in AUX else 0
+    total = {name: int(result[name].sum()) for name in ("runs", "paper", "passed", *_counted(result))}
+    told = [told_runs(total["runs"], total["paper"], of_paper), f"{total['passed']} with accuracy > {ACCURATE:g}"]
+    told += [f"{n} {why}, left out" for n, why in _left_out(total) if n]
     least, most = result.notes["epochs"]
     length = f"{most} epochs" if least == most else f"{least} to {most} epochs"
-    told = f"{runs[:, own].sum()} of the paper's {OF_PAPER * len(HEADS) * len(MAPS) * len(runs)} runs"
-    others = f" and {runs[:, ~own].sum()} of other maps" if runs[:, ~own].any() else ""
-    solved = f"{result['passed'].sum()} with accuracy > {ACCURATE:g}"
-    return f"{told}{others}, {solved}; at most {length}, {result.notes['settled']} ended when settled"
+    return f"{', '.join(told)}; at most {length}, {result.notes['settled']} told to end when settled"
+
+
+def _counted(result: Result) -> tuple[str, str]:
+    """The names of its quantity's counts."""
+    return next(counts for quantity, counts in COUNTS.items() if quantity in result)
+
+
+def _left_out(total: dict[str, int]) -> list[tuple[int, str]]:
+    """How many runs are not behind a mean though they might be, and why."""
+    if "scored" in total:
+        return [(total["passed"] - total["scored"], "of these without sink scores")]
+    return [(total["runs"] - total["ended"], "diverged"), (total["ended"] - total["accurate"], "without accuracy")]
+
+
+def told_runs(runs: int, paper: int, of_paper: int) -> str:
+    """Those of the paper, and apart from them whatever else was run."""
+    others = f" and {runs - paper} {'other' if runs - paper == 1 else 'others'}" if runs > paper else ""
+    return f"{paper} of the paper's {of_paper} runs{others}"

@@ -6,12 +6,12 @@ import numpy as np
 from pydantic import Field
 
 from softmaxlab.core.result import Result
-from softmaxlab.papers.polarization.bars import draw_bars
-from softmaxlab.papers.polarization.fig04 import COST, PRESETS
-from softmaxlab.papers.polarization.runs import FigureOfRuns, TaskName, chosen, where
-from softmaxlab.papers.polarization.sink_runs import map_order
+from softmaxlab.papers.polarization.bars import Bars, draw_bars, legend
+from softmaxlab.papers.polarization.fig04 import COST, PRESETS, told_runs
+from softmaxlab.papers.polarization.runs import FigureOfRuns, TaskName, chosen, mean, where
+from softmaxlab.papers.polarization.sink_runs import OF_PAPER, map_order, of_paper
 from softmaxlab.papers.style import COLOURS
-from softmaxlab.training.presets import MAPS, RATES, SEEDS
+from softmaxlab.training.presets import MAPS, VOCABULARIES
 
 if TYPE_CHECKING:
     import matplotlib.figure
@@ -23,15 +23,21 @@ Panel = dict[str, Any]  # the column's values that a panel is for
 USUAL = {"width": 128, "gate": False, "batch": 256, "epochs": 10, "optimizer": "adamw", "weight_decay": 0.01,
          "task__labels": 4, "task__tokens": 10, "task__train": 10_000}  # fmt: skip
 ON = {True: "", False: "no "}
-LEGEND = "dots: runs; numbers: how many; grey dash: not run"
+LEGEND = f"dots: runs; {legend('all diverged', 'no flip rates in the table')}"
 
 
 def flip_runs(table: "pandas.DataFrame") -> "pandas.DataFrame":
-    """Full runs with the paper's data, and of each its largest flip rate over heads and layers (E.3)."""
+    """Full runs with the paper's data, one for each setting, with their largest flip rate over heads and layers (E.3).
+
+    Of several runs of a setting it is one with a rate, if there is one.
+    """
     rows = chosen(table, **USUAL)
     rows = where(rows, rows["stop"].isna())
+    rated = (rows["status"] == "done") & rows["flip_rate"].notna()
+    rows = rows.assign(flips=[rates.max() if good else np.nan for rates, good in zip(rows["flip_rate"], rated)])
+    rows = rows.sort_values("flips", kind="stable", key=lambda flips: flips.isna())
     rows = rows.drop_duplicates(["map", "heads", "layers", "lr", "seed", "mlp", "layernorm", "task.vocab"])
-    return rows.assign(flips=[np.nan if rates is None else rates.max() for rates in rows["flip_rate"]])
+    return rows.assign(paper=of_paper(rows) & rows["task.vocab"].isin(VOCABULARIES)).sort_values("key")
 
 
 class FlipRuns(FigureOfRuns):
@@ -51,20 +57,24 @@ class FlipRuns(FigureOfRuns):
         rows = flip_runs(self.table())
         rows = where(rows, rows["task.vocab"].isin(self.vocabs))
         maps, panels = map_order(rows), self.panels()
-        parts = [chosen(rows, **values) for _, values in panels]
-        rates = [[chosen(part, map=map)["flips"].to_numpy() for map in maps] for part in parts]
-        flat = [(i, j, rate) for i, panel in enumerate(rates) for j, each in enumerate(panel) for rate in each]
+        parts = [[chosen(rows, map=map, **values) for map in maps] for _, values in panels]
+        rates = [[each["flips"].dropna().to_numpy() for each in line] for line in parts]
+        flat = [(i, j, rate) for i, line in enumerate(rates) for j, each in enumerate(line) for rate in each]
         number, owner, rate = (np.array(column) for column in zip(*flat)) if flat else (np.empty(0, int),) * 3
         arrays = {
             "panel": [name for name, _ in panels],
             "map": maps,
-            "runs": [[len(each) for each in panel] for panel in rates],
-            "mean": [[_mean(each) for each in panel] for panel in rates],
+            "runs": [[len(each) for each in line] for line in parts],
+            "paper": [[np.count_nonzero(each["paper"]) for each in line] for line in parts],
+            "ended": [[np.count_nonzero(each["status"] == "done") for each in line] for line in parts],
+            "behind": [[len(each) for each in line] for line in rates],
+            "mean": [[mean(each["flips"]) for each in line] for line in parts],
             "rate": rate,
             "rate_panel": number,
             "rate_map": owner,
         }
-        axes = {name: (name,) for name in ("panel", "map")} | {name: ("panel", "map") for name in ("runs", "mean")}
+        axes = {name: (name,) for name in ("panel", "map")}
+        axes |= {name: ("panel", "map") for name in ("runs", "paper", "ended", "behind", "mean")}
         axes |= {name: ("run",) for name in ("rate", "rate_panel", "rate_map")}
         return Result(arrays, axes, notes={"vocabs": list(self.vocabs)})
 
@@ -78,20 +88,21 @@ class FlipRuns(FigureOfRuns):
         picture = Figure(figsize=(width * across, 2.5 * down + 1.2), layout="constrained")
         for i, ax in enumerate(picture.subplots(down, across, sharey=True, squeeze=False).flat):
             _draw_panel(ax, result, i)
-        of_paper = len(result["panel"]) * len(result.notes["vocabs"]) * len(MAPS) * len(RATES) * len(SEEDS)
-        own = result["runs"][:, np.isin(result["map"], MAPS)].sum()
-        picture.suptitle(f"{cls.title}\n({own} of the paper's {of_paper} runs; {LEGEND})", fontsize=10)
+        picture.suptitle(f"{cls.title}\n({drawn(result)};\n{LEGEND})", fontsize=9)
         return picture
 
 
-def _mean(rates: np.ndarray) -> float:
-    """Of the runs that did not diverge; NaN if there are none."""
-    finite = rates[np.isfinite(rates)]
-    return float(finite.mean()) if len(finite) else np.nan
+def drawn(result: Result) -> str:
+    """How many runs, of how many of the paper, and what was left out."""
+    of_paper = len(result["panel"]) * len({*result.notes["vocabs"]} & {*VOCABULARIES}) * len(MAPS) * OF_PAPER
+    runs, paper, ended, behind = (int(result[name].sum()) for name in ("runs", "paper", "ended", "behind"))
+    left_out = ((runs - ended, "diverged"), (ended - behind, "without flip rates"))
+    return ", ".join([told_runs(runs, paper, of_paper), *(f"{n} {why}, left out" for n, why in left_out if n)])
 
 
 def _draw_panel(ax: "Axes", result: Result, i: int) -> None:
-    draw_bars(ax, result["mean"][i][:, None], result["runs"][i][:, None], list(result["map"]), ["mean"], small=False)
+    bars = Bars(*(result[name][i][:, None] for name in ("mean", "runs", "ended", "behind")))
+    draw_bars(ax, bars, list(result["map"]), ["mean"], small=False)
     for j in range(len(result["map"])):
         rates = np.sort(result["rate"][(result["rate_panel"] == i) & (result["rate_map"] == j)])
         spread = (np.arange(len(rates)) + 0.5) / max(len(rates), 1) - 0.5

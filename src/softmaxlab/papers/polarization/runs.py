@@ -1,19 +1,20 @@
 """The training runs behind a figure: the tables that come with softmaxlab, or a sweep of one's own.
 
 `runs` is "committed", or a store's folder, or a table (.csv) that `softmaxlab sweep` wrote. What a figure shows depends
-on what it finds there, so the digest of the table is part of the figure's spec and of its content key.
+on what it finds there, so the digest of all cells it reads is part of the figure's spec and of its content key.
 """
 
 import hashlib
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import numpy as np
 from pydantic import model_validator
 
 from softmaxlab.errors import SpecError
 from softmaxlab.papers.figure import FigureSpec
+from softmaxlab.papers.polarization.cells import checked
 
 if TYPE_CHECKING:
     import pandas
@@ -44,6 +45,10 @@ class FigureOfRuns(FigureSpec):
             return fields  # refused by the fields themselves
         return fields | {"digest": digest(read_runs(runs, task))}
 
+    def replace(self, /, **changes: Any) -> Self:
+        """As of any spec; other runs have another digest."""
+        return super().replace(**({"digest": ""} | changes if "runs" in changes else changes))
+
     def table(self) -> "pandas.DataFrame":
         """The runs, which must be those that the spec was made for."""
         found = read_runs(self.runs, self.task)
@@ -53,32 +58,40 @@ class FigureOfRuns(FigureSpec):
 
 
 def read_runs(runs: str, task: TaskName) -> "pandas.DataFrame":
-    """The runs of a task that ended, well or diverged, by key; cells that hold arrays are NumPy arrays."""
+    """The runs of a task that ended, well or diverged, by key: what figures read of them, checked (cells.py)."""
     import pandas
 
+    found = [(source, table) for source, table in _tables(runs, task) if "task.kind" in table]
+    if not found:
+        raise SpecError(f"runs {runs!r} holds no training runs")
+    ours = [(source, where(table, table["task.kind"] == KINDS[task])) for source, table in found]
+    parts = [checked(table, task, source) for source, table in ours if len(table)]
+    if not parts:
+        raise SpecError(f"runs {runs!r} holds no {task} runs")
+    table = pandas.concat(parts)
+    table = where(table, table["status"].isin(ENDED)).drop_duplicates("key").sort_values("key", ignore_index=True)
+    return table.assign(positions=[each or OWN_POSITIONS[task] for each in table["positions"]])
+
+
+def _tables(runs: str, task: TaskName) -> list[tuple[str, "pandas.DataFrame"]]:
+    """What to call a table in an error, and the table."""
     path = Path(runs)
     if runs == COMMITTED:
-        table = pandas.concat([pandas.read_csv(file) for file in sorted(TABLES.glob(f"{task}-*.csv"))])
-    elif path.suffix == ".csv" and path.is_file():
-        table = pandas.read_csv(path)
-    elif path.is_dir():
-        table = _of_store(path)
-    else:
-        raise SpecError(f"runs must be {COMMITTED!r}, a store's folder or a .csv table of a sweep, got {runs!r}")
-    if "task.kind" not in table:
-        raise SpecError(f"runs {runs!r} holds no training runs")
-    table = where(table, (table["task.kind"] == KINDS[task]) & table["status"].isin(ENDED))
-    table = table.drop_duplicates("key").sort_values("key", ignore_index=True)
-    for name in ("sink_score", "sink_score_pooled", "similarity", "previous_token", "flip_rate"):
-        if name in table:
-            table[name] = [_array(cell) for cell in table[name]]
-    table["positions"] = table["positions"].astype(object).fillna(OWN_POSITIONS[task])
-    return table
+        return [(file.name, _of_file(file)) for file in sorted(TABLES.glob(f"{task}-*.csv"))]
+    if path.suffix == ".csv" and path.is_file():
+        return [(runs, _of_file(path))]
+    if path.is_dir():
+        return [(runs, _of_store(path))]
+    raise SpecError(f"runs must be {COMMITTED!r}, a store's folder or a .csv table of a sweep, got {runs!r}")
 
 
-def _array(cell: Any) -> np.ndarray | None:
-    """What a cell holds; None if it is empty, as in a run that diverged."""
-    return np.array(json.loads(cell), dtype=float) if isinstance(cell, str) else None
+def _of_file(path: Path) -> "pandas.DataFrame":
+    import pandas
+
+    try:
+        return pandas.read_csv(path)
+    except ValueError as error:  # empty, cut off, or not text
+        raise SpecError(f"{path} cannot be read as a table: {' '.join(str(error).split())}") from None
 
 
 def _of_store(folder: Path) -> "pandas.DataFrame":
@@ -88,12 +101,16 @@ def _of_store(folder: Path) -> "pandas.DataFrame":
     from softmaxlab.training.table import frame, row
 
     store = Store(folder)
-    return frame([row(r.spec, r.spec.key, store) for r in store if isinstance(r.spec, Run)])
+    return frame([row(r.spec, r.spec.key, store, r) for r in store if isinstance(r.spec, Run)])
 
 
 def digest(table: "pandas.DataFrame") -> str:
-    """Of the runs' keys: the same key means the same numbers."""
-    return hashlib.sha256("".join(table["key"]).encode()).hexdigest()[:16]
+    """Of every cell that is read: a table edited by hand keeps its runs' keys."""
+    cells = {
+        name: [cell.tolist() if isinstance(cell, np.ndarray) else cell for cell in table[name].tolist()]
+        for name in table
+    }
+    return hashlib.sha256(json.dumps(cells).encode()).hexdigest()[:16]
 
 
 def chosen(table: "pandas.DataFrame", **values: Any) -> "pandas.DataFrame":
@@ -107,3 +124,8 @@ def chosen(table: "pandas.DataFrame", **values: Any) -> "pandas.DataFrame":
 def where(table: "pandas.DataFrame", mask: Any) -> "pandas.DataFrame":
     """The rows at which a mask is true."""
     return table.loc[mask]  # type: ignore[return-value]
+
+
+def mean(column: Any) -> float:
+    """Of what is there, NaN left out; NaN of none."""
+    return float(column.mean())

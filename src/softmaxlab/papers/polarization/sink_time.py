@@ -87,12 +87,11 @@ class SinkTime(FigureSpec):
 def _second_layer(run: Result, length: int) -> dict[str, np.ndarray]:
     """[step, head] of the second layer; the drive's lead is that of BOS over the other keys that are seen."""
     drive = run["track_drive"][:length, 1]
-    seen = run["track_share"][:length, 1] != 0  # keys that only informed queries see have no share
-    others = np.where(seen, drive, np.nan)[..., 1:]
+    seen = Induction().seen().any(axis=0)
     return {
         "sink_score": run["track_sink_score"][:length, 1],
         "entropy": run["track_entropy"][:length, 1],
-        "lead": drive[..., 0] - np.nanmean(others, axis=-1),
+        "lead": drive[..., 0] - drive[..., seen][..., 1:].mean(axis=-1),
         "rate": run["track_rate"][:length, 1, :, 0],
     }
 

@@ -15,6 +15,7 @@ from types import ModuleType
 
 from softmaxlab.core import plugins
 from softmaxlab.errors import SpecError
+from softmaxlab.training import trackers
 from softmaxlab.training.attempts import record_failure, run_one
 from softmaxlab.training.executors import check_positive
 from softmaxlab.training.executors.local import ATTEMPTS, THREADS
@@ -123,9 +124,9 @@ def _imported() -> ModuleType:
 
 
 def _environment() -> dict[str, str]:
-    """What workers need to know: one thread each, the user's plugins, and where to find them."""
+    """What workers need to know: one thread each, the user's plugins, where to find them, and a tracker."""
     return dict.fromkeys(THREADS, "1") | {
-        plugins.VARIABLE: os.environ.get(plugins.VARIABLE, ""),
+        **{name: os.environ.get(name, "") for name in (plugins.VARIABLE, trackers.VARIABLE)},
         "PYTHONPATH": os.pathsep.join([os.getcwd(), *filter(None, sys.path)]),
     }
 
