@@ -160,7 +160,7 @@ def test_a_ray_cluster_loses_a_node_and_no_run(marks):
     assert report["begun_at_kill"] < runs
     assert len(Store("runs")) == runs
     assert sorted(int(result["number"]) for result in Store("runs")) == list(range(runs))
-    assert len(parents(marks)) == 2
+    assert len(parents(marks)) >= 2  # both nodes worked; what the killed one left behind has another parent
     assert sum(attempts(marks).values()) - runs <= 2
 
 
