@@ -1,6 +1,6 @@
 """Clipped softmax: w = clip((ζ − γ) softmax(χ) + γ, 0, 1), which reaches 0 at finite scores.
 
-With ζ = 1 a row gives up −γ for each key that has weight, so its weights sum to less than 1.
+With ζ = 1 the k keys that keep weight, of mass P under softmax, sum to (1 − γ)P + γk: 1 if one-hot, else less.
 """
 
 from torch import Tensor

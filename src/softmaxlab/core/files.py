@@ -132,7 +132,7 @@ def _write_arrays(result: Result, path: Path) -> None:
 
 
 def _read_arrays(path: Path) -> dict[str, Any]:
-    import h5netcdf  # xarray would take ten times as long, which counts when a sweep reads thousands
+    import h5netcdf  # xarray takes several times as long, which counts when a sweep reads thousands
 
     with h5netcdf.File(path, "r", decode_vlen_strings=True) as file:
         arrays = {name: _numpy(variable[...], dict(variable.attrs)) for name, variable in file.variables.items()}

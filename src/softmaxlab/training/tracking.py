@@ -22,7 +22,7 @@ from softmaxlab.training.loop import loss_of
 from softmaxlab.training.model import Trace, Transformer
 from softmaxlab.training.tasks import Data, Task
 
-DRIVEN = 256  # sequences: the standard error of a drive is then below a tenth of it from the first steps on
+DRIVEN = 256  # sequences, as many as in a batch: a record then costs what a step does
 POINTS = 64  # log-spaced; after rounding some coincide, and more than 40 are left of a run of 400 steps
 
 

@@ -58,6 +58,12 @@ def _mark(ax: "Axes", at: float, bars: Bars, which: tuple[int, int], style: dict
     ax.text(at, COUNT_AT, told, ha="center", va="bottom", **style)
 
 
+def draw_dots(ax: "Axes", at: float, values: np.ndarray, colour: str) -> None:
+    """Every value as a dot, spread sideways by its rank so that none hides another."""
+    spread = (np.arange(len(values)) + 0.5) / max(len(values), 1) - 0.5
+    ax.plot(at + 0.7 * spread, np.sort(values), ".", ms=3, color=colour)
+
+
 def legend(cross: str, unknown: str) -> str:
     """The marks in words: when a setting gets a cross, and when a ?."""
     numbers = "over a bar: runs behind it, of those made"

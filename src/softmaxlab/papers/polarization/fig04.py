@@ -7,7 +7,7 @@ from pydantic import Field
 
 from softmaxlab.core.result import Result
 from softmaxlab.measure.sinks import SINK
-from softmaxlab.papers.polarization.bars import Bars, draw_bars, legend
+from softmaxlab.papers.polarization.bars import Bars, draw_bars, draw_dots, legend
 from softmaxlab.papers.polarization.runs import FigureOfRuns, TaskName, chosen
 from softmaxlab.papers.polarization.sink_runs import (
     ACCURATE,
@@ -34,6 +34,7 @@ POSITIONS = {"additive": "additive", "concat": "concatenated", "none": "no"}
 QUERIES = {True: "t′ ≠ t", False: "t′ = t"}
 # of each quantity: the runs that come into question, those behind its mean, and what the marks mean
 COUNTS = {"share": ("passed", "scored"), "accuracy": ("ended", "accurate")}
+CALLED = {"share": "share of sink heads", "accuracy": "mean accuracy"}
 LEGENDS = {
     "share": legend("none solved the task", "solved, but without sink scores"),
     "accuracy": legend("all diverged", "no accuracy in the table"),
@@ -72,7 +73,7 @@ class InductionRuns(FigureOfRuns):
         return Result(arrays, axes, notes=notes)
 
     @classmethod
-    def draw_panels(cls, result: Result, what: str) -> "matplotlib.figure.Figure":
+    def draw(cls, result: Result) -> "matplotlib.figure.Figure":
         from matplotlib.figure import Figure
 
         across = result.notes["across"]
@@ -81,7 +82,7 @@ class InductionRuns(FigureOfRuns):
         for i, ax in enumerate(picture.subplots(down, across, sharey=True, squeeze=False).flat):
             draw_bars(ax, bars_of(result, cls.quantity, i), list(result["map"]), HEAD_NAMES, small=True)
             ax.set_title(result["panel"][i], fontsize=9)
-            ax.set_ylabel(what, fontsize=8)
+            ax.set_ylabel(CALLED[cls.quantity], fontsize=8)
         picture.legend(*ax.get_legend_handles_labels(), fontsize=7, ncols=4, loc="outside lower center")
         picture.suptitle(f"{cls.title}\n({drawn(result)};\n{LEGENDS[cls.quantity]})", fontsize=9)
         return picture
@@ -115,11 +116,9 @@ class Fig04(InductionRuns):
 
 
 def _draw_scores(ax: "Axes", result: Result) -> None:
-    """Every head's score as a dot, spread sideways by its rank so that none hides another."""
+    """Every head's score as a dot."""
     for i in range(len(result["map"])):
-        scores = np.sort(result["score"][result["score_map"] == i])
-        spread = (np.arange(len(scores)) + 0.5) / max(len(scores), 1) - 0.5
-        ax.plot(i + 0.7 * spread, scores, ".", ms=3, color="0.25")
+        draw_dots(ax, i, result["score"][result["score_map"] == i], "0.25")
     ax.axhline(SINK, color="0.4", lw=0.8, ls="--")
     ax.set_ylim(-0.05, 1.05)
     ax.set_xticks(range(len(result["map"])), list(result["map"]), rotation=60, ha="right", fontsize=8)
@@ -136,10 +135,6 @@ class Fig14(InductionRuns):
 
     aux: Annotated[float, Field(ge=0)] = 0.0
 
-    @classmethod
-    def draw(cls, result: Result) -> "matplotlib.figure.Figure":
-        return cls.draw_panels(result, "share of sink heads")
-
 
 class Fig15(InductionRuns):
     """λ = 0.2."""
@@ -148,10 +143,6 @@ class Fig15(InductionRuns):
     title: ClassVar[str] = "Sink heads of the second layer, λ = 0.2"
     place: ClassVar[str] = "Figure 15"
     reports: ClassVar[str] = "No explicit positions: more sinks"
-
-    @classmethod
-    def draw(cls, result: Result) -> "matplotlib.figure.Figure":
-        return cls.draw_panels(result, "share of sink heads")
 
 
 class Fig16(InductionRuns):
@@ -165,10 +156,6 @@ class Fig16(InductionRuns):
 
     aux: Annotated[float, Field(ge=0)] = 0.0
 
-    @classmethod
-    def draw(cls, result: Result) -> "matplotlib.figure.Figure":
-        return cls.draw_panels(result, "mean accuracy")
-
 
 class Fig17(InductionRuns):
     """λ = 0.2."""
@@ -178,10 +165,6 @@ class Fig17(InductionRuns):
     place: ClassVar[str] = "Figure 17"
     reports: ClassVar[str] = "Which settings learn the task"
     quantity: ClassVar[str] = "accuracy"
-
-    @classmethod
-    def draw(cls, result: Result) -> "matplotlib.figure.Figure":
-        return cls.draw_panels(result, "mean accuracy")
 
 
 def _lengths(parts: list) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import numpy as np
 from pydantic import Field
 
 from softmaxlab.core.result import Result
-from softmaxlab.papers.polarization.bars import Bars, draw_bars, legend
+from softmaxlab.papers.polarization.bars import Bars, draw_bars, draw_dots, legend
 from softmaxlab.papers.polarization.fig04 import COST, PRESETS, told_runs
 from softmaxlab.papers.polarization.runs import FigureOfRuns, TaskName, chosen, mean, where
 from softmaxlab.papers.polarization.sink_runs import OF_PAPER, map_order, of_paper
@@ -104,9 +104,8 @@ def _draw_panel(ax: "Axes", result: Result, i: int) -> None:
     bars = Bars(*(result[name][i][:, None] for name in ("mean", "runs", "ended", "behind")))
     draw_bars(ax, bars, list(result["map"]), ["mean"], small=False)
     for j in range(len(result["map"])):
-        rates = np.sort(result["rate"][(result["rate_panel"] == i) & (result["rate_map"] == j)])
-        spread = (np.arange(len(rates)) + 0.5) / max(len(rates), 1) - 0.5
-        ax.plot(j + 0.7 * spread, rates, ".", ms=3, color=COLOURS[1])
+        rates = result["rate"][(result["rate_panel"] == i) & (result["rate_map"] == j)]
+        draw_dots(ax, j, rates, COLOURS[1])
     ax.set_title(result["panel"][i], fontsize=9)
     ax.set_ylabel("flip rate", fontsize=9)
 
