@@ -37,7 +37,9 @@ def test_version_and_help(capsys):
         assert "Examples" in out
 
 
-@pytest.mark.parametrize(("what", "column"), [("figures", "id"), ("claims", "id"), ("maps", "name")])
+@pytest.mark.parametrize(
+    ("what", "column"), [("figures", "id"), ("claims", "id"), ("maps", "name"), ("sweeps", "preset")]
+)
 def test_list_as_json_and_table(capsys, what, column):
     code, out, _ = call(capsys, "list", what, "--json")
     rows = json.loads(out)

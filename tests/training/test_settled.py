@@ -1,4 +1,4 @@
-"""The early stop of induction: by its sink scores and its accuracy, and never on a score that is not a number."""
+"""The early stop of induction: by its sink scores and its accuracy, and never with rows that have no weight."""
 
 import numpy as np
 
@@ -48,10 +48,10 @@ def test_induction_settles_when_its_sink_scores_rest(monkeypatch):
     assert stopped not in others.values(), others
 
 
-def test_a_sink_score_that_is_not_a_number_never_rests(monkeypatch):
+def test_a_head_with_empty_rows_never_rests(monkeypatch):
     for name, value in {"WINDOW": 8, "EVERY": 4, "REST": np.inf, "SOLVED": -1}.items():
         monkeypatch.setattr(settled, name, value)
     assert sl.simulate(SHORT.replace(stop="settled")).notes["stopped_at"] == 12
     without_weight = sl.simulate(SHORT.replace(stop="settled", map="relu"))
-    assert np.isnan(without_weight["sink_score"]).any()
+    assert (without_weight["empty"] > 0).any()
     assert without_weight.notes["stopped_at"] is None

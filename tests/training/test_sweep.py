@@ -86,8 +86,13 @@ def test_an_unfinished_figure4_is_as_useful_as_it_can_be():
 
 
 def test_what_is_not_a_preset_is_refused():
-    with pytest.raises(SpecError, match="unknown preset of classification 'figure4', did you mean 'figure6'"):
+    all_of_them = r"\(classification has: quick, figure6, figure18, figure21, beyond, paper\)$"
+    with pytest.raises(
+        SpecError, match=rf"^unknown preset of classification 'figure4', did you mean 'figure6'\? {all_of_them}"
+    ):
         preset("classification", "figure4")
+    with pytest.raises(SpecError, match=rf"^unknown preset of classification 'zzz' {all_of_them}"):
+        preset("classification", "zzz")
     with pytest.raises(SpecError, match="did you mean 'induction'"):
         preset("inductoin", "quick")
 
@@ -124,7 +129,9 @@ def test_limit_makes_the_first_of_the_missing(marks):
 
 def test_a_failed_run_is_recorded_stops_nothing_and_is_tried_again(marks, monkeypatch):
     trials = [Trial(marks, 0, "raise"), Trial(marks, 1, "diverge"), Trial(marks, 2)]
-    table = sweep(trials, Here())
+    where = f"the column 'sentence' says why, {Path('runs/failures')} has tracebacks of those that failed"
+    with pytest.warns(UserWarning, match=f"^of 3 runs 1 failed, 1 diverged: {where}$"):
+        table = sweep(trials, Here())
     assert list(table["status"]) == ["failed", "diverged", "done"]
     assert list(table["sentence"]) == ["RuntimeError: two lines", "it grew", "finished"]
     record = json.loads((Path("runs/failures") / f"{trials[0].key}.json").read_text())
@@ -132,7 +139,8 @@ def test_a_failed_run_is_recorded_stops_nothing_and_is_tried_again(marks, monkey
     assert "in _run" in record["traceback"]
     monkeypatch.setattr(Trial, "_run", lambda self, device: Store("other").load(trials[2].key))
     Store("other").put(Store("runs").load(trials[2].key))
-    assert list(sweep(trials, Here())["status"]) == ["done", "diverged", "done"]
+    with pytest.warns(UserWarning, match="^of 3 runs 1 diverged: "):
+        assert list(sweep(trials, Here())["status"]) == ["done", "diverged", "done"]
     assert not list(Path("runs/failures").iterdir())
 
 
@@ -144,7 +152,8 @@ def test_changed_code_is_noticed(marks):
 
 
 def test_an_executor_that_does_nothing_is_told_on(marks):
-    table = sweep([Trial(marks)], Idle())
+    with pytest.warns(UserWarning, match="of 1 runs 1 failed"):
+        table = sweep([Trial(marks)], Idle())
     assert list(table["status"]) == ["failed"]
     assert "without a result" in table["sentence"][0]
 
@@ -152,7 +161,7 @@ def test_an_executor_that_does_nothing_is_told_on(marks):
 def test_failures_are_counted_in_the_progress(marks, monkeypatch, caplog):
     monkeypatch.setattr("softmaxlab.core.progress.QUIET_SECONDS", -1.0)
     monkeypatch.setattr("softmaxlab.core.progress.LOG_SECONDS", -1.0)
-    with caplog.at_level(logging.INFO):
+    with caplog.at_level(logging.INFO), pytest.warns(UserWarning, match="1 failed"):
         sweep([Trial(marks, 0, "raise"), Trial(marks, 1)], Here())
     assert caplog.messages[-1].startswith("runs: 2/2, 1 failed")
 
@@ -260,12 +269,97 @@ def test_a_failed_run_makes_the_exit_code_1_and_limit_0_runs_nothing(capsys, mar
     sweep(trials[:1], Here())
     code, out, _ = call(capsys, "mine.json", "--limit", "0")
     assert code == 0
-    assert "mine: 1 done, 1 not run" in out
-    sweep([Trial(marks, 2, "diverge")], Here())
+    assert "mine: 1 done, 1 not run (1 there already, 0 made now, 0 failed now)" in out
+    with pytest.warns(UserWarning, match="1 diverged"):
+        sweep([Trial(marks, 2, "diverge")], Here())
     code, out, _ = call(capsys, "mine.json", "--set", "number=2", "--set", "does=diverge", "--json", "--table", "t.csv")
     document = json.loads(out)
     assert code == 1
     assert document["counts"] == {"diverged": 1}
+    assert [document[name] for name in ("there_already", "made_now", "failed_now")] == [1, 0, 0]
     assert document["runs"][0]["sentence"] == "it grew"
     assert Path("t.csv").exists()
     assert Path("runs/mine.csv").exists()
+
+
+def test_the_command_says_what_was_there_what_was_made_and_what_failed(capsys, marks, monkeypatch):
+    trials = [Trial(marks, 0), Trial(marks, 1), Trial(marks, 2, "raise"), Trial(marks, 3, "diverge"), Trial(marks, 4)]
+    Path("mine.json").write_text(json.dumps([trial.plain() for trial in trials]))
+    sweep(trials[:1], Here())
+    monkeypatch.setattr("softmaxlab.training.executors.executor_named", lambda *_, **__: Here())
+    code, out, err = call(capsys, "mine.json", "--limit", "3")
+    assert (code, err) == (1, "")
+    assert "(1 there already, 2 made now, 1 failed now)" in out
+    assert "Warning" not in out
+    code, out, _ = call(capsys, "mine.json", "--limit", "0")
+    assert code == 1
+    assert "(3 there already, 0 made now, 0 failed now)" in out
+
+
+def test_rows_of_the_json_document_are_json_through_and_through(capsys):
+    task = Induction(vocab=6, tokens=3, train=64, evaluate=16)
+    good = Run(task=task, width=8, heads=2, layers=1, epochs=1, map="relu")
+    bad = good.replace(lr=1e30, optimizer="sgd", epochs=3)
+    Path("mine.json").write_text(json.dumps([good.plain(), bad.plain()]))
+    sweep([good], Here())
+    with pytest.warns(UserWarning, match="diverged"):
+        table = sweep([good, bad], Here())
+    _, out, _ = call(capsys, "mine.json", "--limit", "0", "--json")
+    first, second = json.loads(out, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))["runs"]
+    assert first["sink_score"] == json.loads(table["sink_score"][0])
+    assert [len(layer) for layer in first["sink_score"]] == [2]
+    assert first["measure"] == ["heads"]
+    assert first["accuracy"] == table["accuracy"][0]
+    assert first["sentence"] == "finished"
+    assert second["accuracy"] is None
+    assert second["train_loss"][-1] is None, "which is not finite"
+
+
+def test_words_that_look_like_lists_stay_words():
+    import pandas
+
+    from softmaxlab.cli.sweep import _plain
+
+    cells = {"key": "k", "sentence": "[1]", "name": "[seen", "score": "[[1e999, null], [-2e-09, 3]]", "x": float("inf")}
+    (row,) = _plain(pandas.DataFrame([cells]))
+    assert row == {"key": "k", "sentence": "[1]", "name": "[seen", "score": [[None, None], [-2e-9, 3]], "x": None}
+
+
+@pytest.mark.parametrize("change", [{"map": "mine"}, {"task": {"kind": "mymodule.Mine"}}])
+def test_what_may_be_the_users_own_is_told_of_plugins(capsys, change):
+    Path("mine.json").write_text(json.dumps([TINY.plain() | change]))
+    code, out, err = call(capsys, "mine.json")
+    assert (code, out) == (2, "")
+    assert err.endswith("(if it is yours, name its module with --plugin)\n")
+    assert err.count("\n") == 1
+    Path("mine.json").write_text(json.dumps([TINY.plain() | {"heads": 3}]))
+    assert "--plugin" not in call(capsys, "mine.json")[2]
+
+
+def test_sweeps_are_listed_with_their_presets(capsys):
+    with pytest.raises(SystemExit):
+        main(("list", "sweeps", "--json"))
+    rows = json.loads(capsys.readouterr().out)
+    assert {(row["sweep"], row["preset"]) for row in rows} == {(t, name) for t in PRESETS for name in PRESETS[t]}
+    assert {row["preset"]: row["runs"] for row in rows if row["sweep"] == "classification"}["figure6"] == 495
+    assert all(row["about"].endswith(".") and "\n" not in row["about"] for row in rows)
+
+
+def test_ray_that_runs_already_says_what_it_ignores():
+    told = r"Ray runs in this process already and is used as it is: {} is ignored \(ray.shutdown\(\) first"
+    with pytest.warns(UserWarning, match=told.format("jobs=2")):
+        executor_named("ray", jobs=2)._warn_of_ignored()
+    with pytest.warns(UserWarning, match=told.format("address='auto'")):
+        executor_named("ray", address="auto")._warn_of_ignored()
+    executor_named("ray")._warn_of_ignored()  # nothing to warn of: a warning would fail this test
+
+
+def test_a_ray_that_runs_already_is_used_and_left_running(monkeypatch):
+    from types import SimpleNamespace
+
+    from softmaxlab.training.executors import ray
+
+    there = SimpleNamespace(is_initialized=lambda: True)  # no init, no shutdown
+    monkeypatch.setattr(ray, "_imported", lambda: there)
+    with pytest.warns(UserWarning, match="jobs=3 is ignored"), ray.Ray(jobs=3)._connected() as connected:
+        assert connected is there

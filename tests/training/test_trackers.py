@@ -36,7 +36,7 @@ def test_jsonl_holds_the_spec_and_the_losses(tmp_path):
     sl.simulate(TINY)
     first, *readings = lines_in(tmp_path)
     assert first == {"step": 0, "spec": TINY.plain()}
-    assert [reading["step"] for reading in readings] == [20, 40, 60]
+    assert [reading["step"] for reading in readings] == [20, 40, 60, 64]  # every 20, and the last
 
 
 def test_readings_are_the_losses_of_their_steps(tmp_path, monkeypatch):
@@ -47,7 +47,7 @@ def test_readings_are_the_losses_of_their_steps(tmp_path, monkeypatch):
     result = sl.simulate(TINY)
     few, every = lines_in(tmp_path / "few")[1:], lines_in(tmp_path / "all")[1:]
     assert [reading["step"] for reading in every] == [*range(1, 65)]
-    assert few == [every[19], every[39], every[59]]
+    assert few == [every[19], every[39], every[59], every[63]]
     losses = np.array([reading["loss"] for reading in every])
     assert len(set(losses)) == 64, "any step could be taken for another"
     np.testing.assert_allclose(losses.reshape(2, 32).mean(axis=1), result["train_loss"], rtol=SUMMED)
@@ -59,7 +59,7 @@ def test_tensorboard_gets_every_reading(tmp_path):
     sl.simulate(TINY)
     (events,) = (tmp_path / TINY.key).iterdir()
     assert events.stat().st_size > 100
-    assert events.read_bytes().count(b"loss") >= 3
+    assert events.read_bytes().count(b"loss") >= 4
 
 
 def test_wandb_runs_offline(tmp_path, monkeypatch):
@@ -77,7 +77,15 @@ def test_wandb_runs_offline(tmp_path, monkeypatch):
     sl.simulate(TINY)
     assert seen[0]["mode"] == "offline"
     assert seen[0]["config"] == TINY.plain()
-    assert seen[1:] == [20, 40, 60, "closed"]
+    assert seen[1:] == [20, 40, 60, 64, "closed"]
+
+
+def test_a_last_step_that_is_due_is_logged_once(tmp_path):
+    trackers.choose("jsonl", tmp_path)
+    spec = TINY.replace(epochs=5)  # 160 steps
+    sl.simulate(spec)
+    steps = [json.loads(line)["step"] for line in (tmp_path / f"{spec.key}.jsonl").read_text().splitlines()]
+    assert steps == [*range(0, 161, 20)]
 
 
 def test_an_unknown_or_missing_tracker_is_refused(tmp_path, monkeypatch):

@@ -1,7 +1,10 @@
 """softmaxlab sweep: many runs, on one machine or a cluster, as one table."""
 
+import contextlib
 import hashlib
-from collections.abc import Iterable
+import math
+import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +17,7 @@ if TYPE_CHECKING:
     import pandas
 
     from softmaxlab.core.spec import Spec
+    from softmaxlab.training.sweep import Sweep
 
 EXAMPLES = (
     "Examples:  softmaxlab sweep induction --preset quick --jobs 2"
@@ -23,9 +27,9 @@ EXAMPLES = (
     "  ·  softmaxlab sweep specs.json --table runs/mine.parquet"
 )
 SHOWN_RUNS, SHOWN_REASONS = 40, 10
-FINE = ("done", "not run")
+WORDS = ("key", "kind", "status", "sentence")  # columns that are text whatever it looks like
 
-Preset = Annotated[str | None, typer.Option(help="quick (default), paper, or a part of it: see docs/sweeps.md.")]
+Preset = Annotated[str | None, typer.Option(help="quick (default), paper, or a part of it: softmaxlab list sweeps.")]
 Set = Annotated[
     list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Change a field of all runs; may be repeated.")
 ]
@@ -69,10 +73,11 @@ def command(
     """
     from softmaxlab.training import trackers
     from softmaxlab.training.executors import executor_named
-    from softmaxlab.training.sweep import sweep
-    from softmaxlab.training.table import check_table, write_table
+    from softmaxlab.training.sweep import Sweep, keyed
+    from softmaxlab.training.table import check_table
 
-    name, specs = _specs(what, preset, parse_settings(settings))
+    with _plugin_hint():
+        name, specs = _specs(what, preset, parse_settings(settings))
     files = [check_table(file) for file in (Path(out) / f"{name}.csv", table) if file is not None]
     options = {"jobs": jobs, "address": address, "gpus_per_task": gpus_per_task, "partition": partition}
     chosen = executor_named(executor, **options, account=account, time=time, elements=elements)
@@ -80,20 +85,46 @@ def command(
         _print_plan(chosen, specs, out, limit, json)
         return
     trackers.choose(track, Path(out) / "track")
-    runs = sweep(specs, chosen, store=out, device=device, limit=limit)
+    work = Sweep(keyed(specs), out, limit)
+    try:
+        work.make(chosen, device)
+    except KeyboardInterrupt:
+        _report(name, work, files, json)  # what there is
+        raise
+    _report(name, work, files, json)
+    if work.told_bad():
+        raise typer.Exit(1)
+
+
+@contextlib.contextmanager
+def _plugin_hint() -> Iterator[None]:
+    """A map or a kind of task or spec that is not known may be the user's own."""
+    try:
+        yield
+    except SpecError as error:
+        if re.search(r"\bunknown (map|kind) ", str(error)):
+            raise SpecError(f"{error} (if it is yours, name its module with --plugin)") from None
+        raise
+
+
+def _report(name: str, work: "Sweep", files: list[Path], json: bool) -> None:
+    """Write and print the table, and say how the runs ended."""
+    from softmaxlab.training.table import write_table
+
+    runs, tally, out = work.table(), work.tally(), str(work.store.root)
     for file in files:
         write_table(runs, file)
     counts = {str(status): int(count) for status, count in runs["status"].value_counts().items()}
     if json:
-        cells = _plain(runs)
-        print_json({"sweep": name, "table": str(files[-1]), "data": out, "counts": counts, "runs": cells})
-    else:
-        _print_table(name, runs)
-        _print_reasons(runs)
-        typer.echo(f"{name}: " + ", ".join(f"{count} {status}" for status, count in counts.items()))
-        typer.echo("".join(f"  table  {file}\n" for file in files) + f"  data   {out}")
-    if not counts.keys() <= set(FINE):
-        raise typer.Exit(1)
+        about = {"sweep": name, "table": str(files[-1]), "data": out, "counts": counts}
+        print_json(about | tally | {"runs": _plain(runs)})
+        return
+    _print_table(name, runs)
+    _print_reasons(runs)
+    ended = ", ".join(f"{count} {status}" for status, count in counts.items())
+    now = "{there_already} there already, {made_now} made now, {failed_now} failed now".format(**tally)
+    typer.echo(f"{name}: {ended} ({now})")
+    typer.echo("".join(f"  table  {file}\n" for file in files) + f"  data   {out}")
 
 
 def _specs(what: str, preset: str | None, changes: dict[str, Any]) -> tuple[str, list["Spec"]]:
@@ -144,9 +175,24 @@ def _print_plan(executor: Any, specs: list["Spec"], out: str, limit: int | None,
 
 
 def _plain(runs: "pandas.DataFrame") -> list[dict[str, Any]]:
+    """The rows as JSON values."""
+    return [
+        {name: cell if name in WORDS else _value(cell) for name, cell in run.items()} for run in runs.to_dict("records")
+    ]
+
+
+def _value(cell: Any) -> Any:
+    """Arrays, which the table holds as text, as lists; JSON has no numbers for NaN and ∞, which become null."""
     import json
 
-    return json.loads(str(runs.to_json(orient="records", double_precision=15)))
+    if isinstance(cell, list):
+        return [_value(item) for item in cell]
+    if isinstance(cell, float):
+        return cell if math.isfinite(cell) else None
+    if isinstance(cell, str) and cell.startswith("["):
+        with contextlib.suppress(ValueError):  # a word that only looks like a list
+            return _value(json.loads(cell))
+    return cell
 
 
 def _print_table(name: str, runs: "pandas.DataFrame") -> None:
@@ -169,6 +215,8 @@ def _print_table(name: str, runs: "pandas.DataFrame") -> None:
 
 
 def _print_reasons(runs: "pandas.DataFrame") -> None:
+    from softmaxlab.training.sweep import FINE
+
     bad = [run for run in runs.to_dict("records") if run["status"] not in FINE]
     for run in bad[:SHOWN_REASONS]:
         typer.echo(f"{run['status']} {run['key']}: {run['sentence']}")

@@ -14,6 +14,7 @@ from softmaxlab.core.files import atomic, remove_abandoned
 from softmaxlab.core.simulate import simulate
 from softmaxlab.core.spec import from_json
 from softmaxlab.errors import SpecError
+from softmaxlab.training.run import Run, prepare
 
 FOLDER = "failures"
 
@@ -24,6 +25,8 @@ def run_one(key: str, spec: str, store: str, device: str) -> None:
         built = from_json(spec)
         if built.key != key:
             raise SpecError(f"the code behind {built.kind} is not what it was when the sweep began, start it again")
+        if isinstance(built, Run):
+            prepare()
         simulate(built, store=store, device=device)
     except (Exception, SystemExit) as error:  # a run is also the user's code: it may do anything
         reason, trace = " ".join(f"{type(error).__name__}: {error}".split()), traceback.format_exc()

@@ -7,10 +7,12 @@ nothing informs (induction: not BOS, not the last two), or CLS (classification):
     sparsity        share of the largest weight;   entropy of |w|/Σ|w|, nats;   total Σw
     previous_token  share of the weight on the token before;   similarity of heads' patterns in a layer, cosine
     flip_rate       how often one token, swapped between two samples, swaps their classes (E.3)
+    empty           share of the queries that count but have no weight at all, as relu, softpick or a clipped softmax
+                    may leave them: their rows have no shares, so the means above are over the other rows
+    flip_pairs      how many pairs are behind the flip rate: both samples have weight on a token
 """
 
-from collections.abc import Iterator
-from typing import Literal
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
@@ -18,11 +20,12 @@ from torch import Tensor
 from softmaxlab import measure
 from softmaxlab.core.random import generator
 from softmaxlab.training.model import Trace, Transformer
-from softmaxlab.training.sharing import LAST
+from softmaxlab.training.sharing import EVERYWHERE, LAST
 from softmaxlab.training.tasks import Data, Task
 
 CHUNK = 1000  # samples at a time
 PAIRS = 500  # of samples with different labels, for the flip rate
+Measured = Callable[[Tensor], Tensor]  # weights [layer, sample, head, query, key] → [layer, head]
 
 
 @torch.no_grad()
@@ -54,27 +57,26 @@ def accuracy(model: Transformer, data: Data) -> dict[str, Tensor]:
 def head_measures(task: Task, model: Transformer, data: Data, seed: int) -> dict[str, Tensor]:
     """All measures of heads, [layer, head]; similarity [layer, head, other_head]."""
     weights = patterns(model, data.tokens)
+    rows = _counted(task, weights)
     found = through_time(task, weights) | {
-        "total": _mean_of("total", _counted(task, weights)),
+        "total": measure.total(rows.transpose(1, 2)).mean(dim=1),
         "similarity": measure.head_similarity(weights.mean(dim=2)),
     }
     if data.targets.dim() == 1:
-        found["flip_rate"] = flip_rates(model, data, weights, seed)
+        found["flip_rate"], found["flip_pairs"] = flip_rates(model, data, weights, seed)
     if task.causal():
-        found |= {"sink_score_pooled": _sinks(task, weights, "pooled"), "previous_token": _on_previous(weights)}
+        found["sink_score_pooled"] = _mean_over_samples(_pooled_sink_score, rows)
+        found["previous_token"] = _on_previous(weights)
     return found
 
 
 def through_time(task: Task, weights: Tensor) -> dict[str, Tensor]:
     """The measures that are also recorded in training, [layer, head]."""
     rows = _counted(task, weights)
-    found = {"sparsity": _mean_of("sparsity", rows), "entropy": _mean_of("entropy", rows)}
-    return found | {"sink_score": _sinks(task, weights, "per_position")} if task.causal() else found
-
-
-def _sinks(task: Task, weights: Tensor, definition: Literal["per_position", "pooled"]) -> Tensor:
-    """Sink scores [layer, head]: only a causal mask lets all queries see the first token first."""
-    return measure.sink_score(weights.transpose(1, 2), definition, task.queries(), samples=1)
+    found = {"sparsity": _mean_over_rows(_sparsity, rows), "entropy": _mean_over_rows(_entropy, rows)}
+    if task.causal():  # only then all queries see the first token first
+        found["sink_score"] = _mean_over_rows(_sink_score, rows)
+    return found | {"empty": _empty(rows).double().mean(dim=(-2, -1))}
 
 
 def _counted(task: Task, weights: Tensor) -> Tensor:
@@ -82,34 +84,85 @@ def _counted(task: Task, weights: Tensor) -> Tensor:
     return weights[..., task.queries(), :]
 
 
-def _mean_of(name: str, rows: Tensor) -> Tensor:
-    """A measure of rows [layer, head, sample, query, key], averaged over samples: [layer, head]."""
-    return getattr(measure, name)(rows.transpose(1, 2)).mean(dim=1)
+def _empty(rows: Tensor) -> Tensor:
+    """Which rows have no weight at all."""
+    return (rows == 0).all(dim=-1)
+
+
+def _sparsity(rows: Tensor) -> Tensor:
+    return measure.sparsity(rows).mean(dim=1)
+
+
+def _entropy(rows: Tensor) -> Tensor:
+    return measure.entropy(rows).mean(dim=1)
+
+
+def _sink_score(rows: Tensor) -> Tensor:
+    return measure.sink_score(rows, queries=EVERYWHERE, samples=1)
+
+
+def _pooled_sink_score(rows: Tensor) -> Tensor:
+    return measure.sink_score(rows, "pooled", EVERYWHERE, samples=1)
+
+
+def _mean_over_rows(measured: Measured, rows: Tensor) -> Tensor:
+    """[layer, head] of rows [layer, head, sample, query, key]: the mean over those that have weight, NaN of none."""
+    if not _empty(rows).any():
+        return measured(rows.transpose(1, 2))
+    return _mean_over_samples(measured, rows.flatten(2, 3).unsqueeze(-2))  # each row as a sample of one query
+
+
+def _mean_over_samples(measured: Measured, weights: Tensor) -> Tensor:
+    """[layer, head] of weights [layer, head, sample, query, key]: over the samples that have weight, NaN of none."""
+    counted = ~_empty(weights).all(dim=-1)
+    if counted.all():
+        return measured(weights.transpose(1, 2))
+    found = weights.new_full(counted.shape[:2], torch.nan)
+    for layer, head in _each(counted):
+        samples = weights[layer, head][counted[layer, head]]
+        if len(samples):
+            found[layer, head] = measured(samples[None, :, None])[0, 0]
+    return found
 
 
 def _on_previous(weights: Tensor) -> Tensor:
-    """Mean share of the weight on the key before the query."""
-    share = weights.diagonal(offset=-1, dim1=-2, dim2=-1) / weights[..., 1:, :].sum(dim=-1)
-    return share.mean(dim=(-2, -1))
+    """Mean share of the weight on the key before the query, over all queries but the first that have weight."""
+    rows = weights[..., 1:, :]
+    total, counted = rows.sum(dim=-1), ~_empty(rows)
+    # signed weights may cancel: without a total there is no share
+    share = weights.diagonal(offset=-1, dim1=-2, dim2=-1) / total.masked_fill(total == 0, torch.nan)
+    if counted.all():
+        return share.mean(dim=(-2, -1))
+    return share.where(counted, 0.0).sum(dim=(-2, -1)) / counted.sum(dim=(-2, -1))
 
 
-def flip_rates(model: Transformer, data: Data, weights: Tensor, seed: int) -> Tensor:
-    """[layer, head]: each head's favourite tokens swapped between pairs of samples with different labels."""
+def flip_rates(model: Transformer, data: Data, weights: Tensor, seed: int) -> tuple[Tensor, Tensor]:
+    """Each head's favourite tokens swapped between pairs of samples with different labels: rates, and numbers of pairs.
+
+    Both [layer, head]. A sample has no favourite token if CLS gives all tokens no weight; its pairs are left out.
+    """
+    on_tokens = weights[..., -1, :-1]  # the query is CLS, keys without it
+    top, liked = on_tokens.argmax(dim=-1), ~_empty(on_tokens)  # [layer, head, sample]
+    rates, counts = torch.full(top.shape[:2], torch.nan, dtype=torch.float64), torch.zeros(top.shape[:2]).long()
     if len(data.targets.unique()) < 2:
-        return torch.full(weights.shape[:2], torch.nan, dtype=torch.float64)  # no two samples to swap between
+        return rates, counts  # no two samples to swap between
     one, two = (torch.from_numpy(side).to(data.tokens.device) for side in _pairs(data, seed))
-    top = weights[..., -1, :-1].argmax(dim=-1)  # [layer, head, sample], the query is CLS, keys without it
-    rates = torch.empty(top.shape[:2], dtype=torch.float64)
     for layer, head in _each(top):
-        favourite = top[layer, head]
-        swapped = _swapped(data.tokens, one, two, favourite), _swapped(data.tokens, two, one, favourite)
-        predicted = (predictions(model, tokens, LAST)[:, 0] for tokens in swapped)
-        rates[layer, head] = measure.flip_rate(*predicted, data.targets[one], data.targets[two])
-    return rates
+        both = liked[layer, head][one] & liked[layer, head][two]
+        counts[layer, head] = both.sum()
+        if both.any():
+            rates[layer, head] = _flip_rate(model, data, one[both], two[both], top[layer, head])
+    return rates, counts
 
 
-def _each(top: Tensor) -> Iterator[tuple[int, int]]:
-    return ((layer, head) for layer in range(top.shape[0]) for head in range(top.shape[1]))
+def _flip_rate(model: Transformer, data: Data, one: Tensor, two: Tensor, favourite: Tensor) -> Tensor:
+    swapped = _swapped(data.tokens, one, two, favourite), _swapped(data.tokens, two, one, favourite)
+    predicted = (predictions(model, tokens, LAST)[:, 0] for tokens in swapped)
+    return measure.flip_rate(*predicted, data.targets[one], data.targets[two])
+
+
+def _each(heads: Tensor) -> Iterator[tuple[int, int]]:
+    return ((layer, head) for layer in range(heads.shape[0]) for head in range(heads.shape[1]))
 
 
 def _swapped(tokens: Tensor, into: Tensor, other: Tensor, favourite: Tensor) -> Tensor:

@@ -22,6 +22,7 @@ class Journal:
     def __init__(self, spec: Run, model: Transformer, held_out: Data):
         self.spec = spec
         self.sums, self.counts, self.steps, self.diverged = [], [], 0, False
+        self.unlogged: Step | None = None
         self.tracks = []
         if "heads" in spec.track:
             self.tracks.append(HeadTrack(spec.task, model, held_out, spec.steps()))
@@ -36,6 +37,8 @@ class Journal:
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if self.tracker is not None:
+            if self.unlogged is not None:  # the last step, however the run ended
+                self._log(self.unlogged)
             self.tracker.close()
 
     def after(self, step: Step) -> None:
@@ -43,8 +46,14 @@ class Journal:
         self._add_loss(step)
         for track in self.tracks:
             track.after(step.number)
-        if self.tracker is not None and step.number % trackers.EVERY == 0:
+        self.unlogged = step
+        if step.number % trackers.EVERY == 0:
+            self._log(step)
+
+    def _log(self, step: Step) -> None:
+        if self.tracker is not None:
             self.tracker.log(step.number, {"loss": float(step.loss)})
+        self.unlogged = None
 
     def _add_loss(self, step: Step) -> None:
         if step.epoch == len(self.sums):

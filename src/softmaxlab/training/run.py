@@ -89,6 +89,15 @@ def build(spec: Run, device: str = "cpu"):
         return Transformer(shape).to(device)
 
 
+def prepare() -> None:
+    """Import all that a run needs, so that the seconds of a worker's first run are its own."""
+    import torch
+
+    from softmaxlab.training import evaluate, journal, settled  # noqa: F401, they import the rest
+
+    torch.optim.SGD([torch.zeros(1, requires_grad=True)])  # the first optimizer imports a good part of torch
+
+
 def train(spec: Run, device: str = "cpu"):
     """The trained transformer and its result."""
     from softmaxlab.training import loop

@@ -1,7 +1,8 @@
 """`stop="settled"`: a run ends once it has solved its task and its heads have come to rest.
 
 Settled means: accuracy above SOLVED, and the sink score of every head (classification, which has no sink: its sparsity)
-stayed within REST over the last WINDOW steps. It is looked at every EVERY steps on the evaluation sequences.
+stayed within REST over the last WINDOW steps. A head with empty rows (evaluate.py) does not rest: which rows its score
+is a mean of may change. It is looked at every EVERY steps on the evaluation sequences.
 """
 
 from collections import deque
@@ -29,7 +30,8 @@ class Settling:
         if step % EVERY:
             return False
         scores = through_time(self.task, patterns(self.model, self.data.tokens))
-        self.recent.append(scores.get("sink_score", scores["sparsity"]))
+        resting = scores.get("sink_score", scores["sparsity"])
+        self.recent.append(resting.masked_fill(scores["empty"] > 0, torch.nan))
         if len(self.recent) < WINDOW // EVERY + 1:
             return False
         path = torch.stack(tuple(self.recent))

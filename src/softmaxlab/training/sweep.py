@@ -1,6 +1,8 @@
 """Many runs: those whose results the store does not hold are made, and all of them become one table."""
 
 import os
+import warnings
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +12,7 @@ from softmaxlab.core.result import Outcome
 from softmaxlab.core.spec import Spec
 from softmaxlab.core.store import Store
 from softmaxlab.errors import SpecError, StoreError
-from softmaxlab.training.attempts import record_failure
+from softmaxlab.training.attempts import FOLDER, record_failure
 from softmaxlab.training.executors import Executor, executor_named
 from softmaxlab.training.table import NOT_RUN, frame, has_result, row
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     import pandas
 
 Rows = dict[str, dict[str, Any]]  # key → cells
+FINE = (Outcome.DONE, NOT_RUN)
 
 
 def sweep(
@@ -33,17 +36,74 @@ def sweep(
 
     `executor` is "local", "ray", "slurm" or an object of `softmaxlab.training.executors`; `jobs` says how many runs at
     once. A run that fails is recorded and tried again by the next sweep. `limit` makes only so many of the missing.
+    Warns if runs of the table failed or diverged.
     """
     asked = keyed(specs)
     chosen = executor if not isinstance(executor, str) else executor_named(executor, jobs=jobs)
     if chosen is executor and jobs is not None:
         raise SpecError(f"jobs belongs to the executor when that is an object, got jobs={jobs!r}")
-    root = _writable(store)
-    rows = known(asked, root)
-    wanted = missing(asked, rows, limit)
-    if wanted:
-        _make(wanted, chosen, root, device, rows)
-    return frame([rows[key] for key, _ in asked])
+    work = Sweep(asked, store, limit)
+    work.make(chosen, device)
+    if told := work.told_bad():
+        warnings.warn(told, stacklevel=2)
+    return work.table()
+
+
+class Sweep:
+    """The runs asked for and what the store says of each; `make` has the missing ones made, and may be interrupted."""
+
+    def __init__(self, asked: list[tuple[str, Spec]], store: str | Path, limit: int | None = None):
+        self.asked, self.store = asked, _writable(store)
+        self.rows = known(asked, self.store)
+        self.wanted = missing(asked, self.rows, limit)
+        self.before = sum(map(has_result, self.rows.values()))
+        self.tried: set[str] = set()
+
+    def make(self, executor: Executor, device: str) -> None:
+        """Have the wanted runs made; rows are up to date at any time, also if this is stopped."""
+        if not self.wanted:
+            return
+        texts, root = {key: spec.json_text() for key, spec in self.wanted.items()}, str(self.store.root.resolve())
+        try:
+            with Progress(len(texts), "runs") as progress:
+
+                def finished(key: str) -> None:
+                    self._look_at(key)
+                    self.tried.add(key)
+                    progress.advance(failed=self.rows[key]["status"] != Outcome.DONE)
+
+                executor.run(texts, root, device, finished)
+        finally:
+            for key in self._without_result():
+                self._look_at(key)
+        self.tried.update(texts)
+        for key in self._without_result():
+            if self.rows[key]["status"] == NOT_RUN:
+                record_failure(key, texts[key], root, "the executor ended without a result of it")
+                self._look_at(key)
+
+    def _look_at(self, key: str) -> None:
+        self.rows[key] = row(self.wanted[key], key, self.store)
+
+    def _without_result(self) -> list[str]:
+        return [key for key in self.wanted if not has_result(self.rows[key])]
+
+    def table(self) -> "pandas.DataFrame":
+        """All that were asked for, in that order."""
+        return frame([self.rows[key] for key, _ in self.asked])
+
+    def tally(self) -> dict[str, int]:
+        """How many results were there already, were made now, and how many runs failed now."""
+        made = len(self.wanted) - len(self._without_result())
+        failed = sum(self.rows[key]["status"] == Outcome.FAILED for key in self.tried)
+        return {"there_already": self.before, "made_now": made, "failed_now": failed}
+
+    def told_bad(self) -> str:
+        """How many runs are not as they should be, and where it says why; nothing if all are."""
+        counts = Counter(cells["status"] for cells in self.rows.values())
+        bad = ", ".join(f"{count} {status}" for status, count in counts.items() if status not in FINE)
+        where = f"the column 'sentence' says why, {self.store.root / FOLDER} has tracebacks of those that failed"
+        return f"of {len(self.rows)} runs {bad}: {where}" if bad else ""
 
 
 def keyed(specs: Iterable[Spec]) -> list[tuple[str, Spec]]:
@@ -66,24 +126,6 @@ def missing(asked: list[tuple[str, Spec]], rows: Rows, limit: int | None = None)
         raise SpecError(f"limit must be at least 0, got {limit}")
     without = {key: spec for key, spec in asked if not has_result(rows[key])}
     return dict(list(without.items())[:limit])
-
-
-def _make(wanted: dict[str, Spec], executor: Executor, store: Store, device: str, rows: Rows) -> None:
-    """Have the runs made, and their rows brought up to date as they finish."""
-    texts, root = {key: spec.json_text() for key, spec in wanted.items()}, str(store.root.resolve())
-    with Progress(len(wanted), "runs") as progress:
-
-        def finished(key: str) -> None:
-            rows[key] = row(wanted[key], key, store)
-            progress.advance(failed=rows[key]["status"] != Outcome.DONE)
-
-        executor.run(texts, root, device, finished)
-    for key, spec in wanted.items():
-        if not has_result(rows[key]):
-            rows[key] = row(spec, key, store)
-        if rows[key]["status"] == NOT_RUN:
-            record_failure(key, texts[key], root, "the executor ended without a result of it")
-            rows[key] = row(spec, key, store)
 
 
 def _writable(folder: str | Path) -> Store:

@@ -1,7 +1,8 @@
 """The loss of a run as it goes, for those who watch it: a hook that is off unless chosen.
 
 A choice is "jsonl:FOLDER", "tensorboard:FOLDER" or "wandb:FOLDER". It travels in the environment, as plugins do, so
-runs in spawned, Ray and SLURM workers are tracked too. Nothing is sent anywhere: wandb runs offline.
+runs in spawned, Ray and SLURM workers are tracked too. The loss is read every EVERY steps and at the last step. Nothing
+is sent anywhere: wandb runs offline.
 """
 
 import json

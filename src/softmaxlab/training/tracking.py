@@ -7,7 +7,10 @@ queries that count and see the key:
     drive u_j    −∂L/∂w_j = −⟨∂L/∂o, v_j⟩, with o = Σ_j w_j v_j the head's output and L the loss of a sample
     rate         s_j(u_j − m), m = Σ_j s_j u_j: how fast the value-softmax flow would raise score j
 
-and the head measures of evaluate.py. `cls`: at every step, the weights of query CLS in one sample of each label.
+and the head measures of evaluate.py, `empty` among them. A row without any weight has no shares: share and rate are
+averaged over the other rows, and NaN where there is none.
+
+`cls`: at every step, the weights of query CLS in one sample of each label.
 """
 
 from collections.abc import Iterator
@@ -88,8 +91,14 @@ def _averaged(task: Task, weights: Tensor, u: Tensor) -> dict[str, Tensor]:
     """Of one layer: weights and drives [B, H, query, key] of every query."""
     seen = torch.from_numpy(task.seen()).to(weights)
     w, u = weights[:, :, task.queries()], u[:, :, task.queries()] * seen
-    s = w / w.sum(dim=-1, keepdim=True)
+    full = (w != 0).any(dim=-1)  # [B, H, query]
+    s = torch.where(full.unsqueeze(-1), w / w.sum(dim=-1, keepdim=True), 0.0)
     rate = s * (u - (s * u).sum(dim=-1, keepdim=True))
-    queries_that_see = seen.sum(dim=0).clamp(min=1) * len(weights)
-    found = {"weight": w, "share": s, "drive": u, "rate": rate}
-    return {name: x.sum(dim=(0, 2)) / queries_that_see for name, x in found.items()}
+    every, with_weight = (_rows_that_see(rows, seen) for rows in (torch.ones_like(full), full))
+    sums = {"weight": (w, every), "share": (s, with_weight), "drive": (u, every), "rate": (rate, with_weight)}
+    return {name: x.sum(dim=(0, 2)) / rows for name, (x, rows) in sums.items()}
+
+
+def _rows_that_see(rows: Tensor, seen: Tensor) -> Tensor:
+    """How many of the rows, true in [B, H, query], see each key: [H, key]. One where no query ever does: 0/1 is 0."""
+    return torch.where(seen.any(dim=0), rows.to(seen).sum(dim=0) @ seen, 1.0)

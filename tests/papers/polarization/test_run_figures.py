@@ -184,11 +184,17 @@ def test_flip_rates_are_the_largest_over_heads_and_layers(tmp_path):
     result = sl.simulate(fig06.Fig06(runs=runs))
     assert result["mean"][0, :2].tolist() == [0.75, 0.0]
     assert result["runs"][0].sum() == 3
-    assert "3 of the paper's 495 runs" in picture_text(fig06.Fig06.draw(result))
+    title = picture_text(fig06.Fig06.draw(result))
+    assert "3 of the paper's 495 runs; vocabulary 41, no runs at vocabulary 81, 161;" in title
+    assert "NOTHING" not in title
     more = sl.simulate(fig06.Fig21(runs=runs))
     assert more["mean"][list(more["panel"]).index("H = 2, L = 2"), 0] == 0.3
     assert np.nansum(more["mean"]) == 0.3
-    assert sl.simulate(fig06.Fig19(runs=runs))["runs"].sum() == 0
+    none = sl.simulate(fig06.Fig19(runs=runs))
+    assert none["runs"].sum() == 0
+    title = picture_text(fig06.Fig19.draw(none))
+    assert "(NOTHING IS DRAWN: no run in the table is one of this figure; 0 of the paper's 660 runs" in title
+    assert "no runs at vocabulary 81" in title
 
 
 def test_flip_rates_of_runs_that_diverged_or_are_not_the_papers(tmp_path):
@@ -352,7 +358,29 @@ def test_softmax_attention_of_cls_becomes_one_hot_and_sigmoid_attention_does_not
     softmax, sigmoid = share[:, -1].max(axis=-1)
     assert softmax.min() > 0.95
     assert sigmoid.max() < 0.3
-    fig05.Fig05.draw(result)
+    panels = fig05.Fig05.draw(result).axes
+    top, rest = (text.get_text() for text in panels[0].texts)
+    winner = result["tokens"][0][share[0, -1, 0].argmax()]
+    assert top.startswith(f"token {winner}: ")
+    assert rest.startswith("10 tokens: 0.0")
+    heights = sorted(text.xy[1] for text in panels[1].texts)
+    assert len(heights) > 2
+    assert min(np.diff(heights)) >= fig05.APART * np.ptp(share[1]), "names would touch"
+
+
+def test_a_map_without_weight_has_no_share_to_draw():
+    weights = np.array([[1.0, 3.0], [0.0, 0.0]])
+    np.testing.assert_array_equal(fig05._shares(weights), [[0.25, 0.75], [NAN, NAN]])
+
+
+def test_the_picture_of_a_run_counts_epochs_and_heads_as_its_arrays_do():
+    tiny = Run(task=Classification(train=64, evaluate=32), heads=2, width=8, epochs=3, track=("heads",))
+    picture = sl.plot(sl.simulate(tiny))
+    loss, heads, track = picture.axes
+    assert [tick for tick in loss.get_xticks() if 1 <= tick <= 3] == [1, 2, 3]
+    assert [text.get_text() for text in heads.get_xticklabels()] == ["0.0", "0.1", "1.0", "1.1"]
+    assert [line.get_label() for line in track.lines] == ["head 0", "head 1"]
+    assert track.get_title() == "heads of layer 1 in training"
 
 
 def test_token_names():

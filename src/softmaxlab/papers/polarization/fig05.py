@@ -14,8 +14,11 @@ from softmaxlab.training import Classification, Run
 
 if TYPE_CHECKING:
     import matplotlib.figure
+    from matplotlib.axes import Axes
 
 SHOWN = 2  # samples
+APART = 0.06  # of the height of a panel: nearer names would touch
+NAMED = 2  # names in one place, more are only counted
 
 
 class Fig05(FigureSpec):
@@ -63,27 +66,41 @@ class Fig05(FigureSpec):
         grid = picture.subplots(SHOWN, columns, squeeze=False, sharex=True, sharey="col")
         group = (result.notes["vocab"] - 1) // 4
         for column, map in enumerate(result["map"]):
+            shares = _shares(result["weights"][column])
+            span = np.ptp(shares[np.isfinite(shares)]) if np.isfinite(shares).any() else 1.0
             for row, ax in enumerate(grid[:, column]):
-                tokens = result["tokens"][row]
-                share = result["weights"][column, :, row]
-                share = share / share.sum(axis=-1, keepdims=True)
+                tokens, share = result["tokens"][row], shares[:, row]
                 names = ["CLS" if t == 0 else f"token {t}" for t in tokens]
                 draw_lines(ax, result["step"], share.T, names)
                 ax.set_xscale("symlog", linthresh=1)  # most happens in the first steps; the start is step 0
                 label(ax, "step", "share of the weight of CLS", f"{map}, sample of label {(tokens[0] - 1) // group}")
-                _name_winner(ax, share, names)
+                _name_ends(ax, share[-1], names, span)
         picture.suptitle(Fig05.title, fontsize=11)
         return picture
 
 
-def _name_winner(ax: Any, share: np.ndarray, names: list[str]) -> None:
-    """Eleven lines in a legend tell nothing: the largest at the end is named where it ends."""
-    if not np.isfinite(share[-1]).all():
+def _shares(weights: np.ndarray) -> np.ndarray:
+    """Of weights [..., key]; NaN where there is no weight."""
+    total = weights.sum(axis=-1, keepdims=True)
+    return weights / np.where(total == 0, np.nan, total)
+
+
+def _name_ends(ax: "Axes", ends: np.ndarray, names: list[str], span: float) -> None:
+    """Eleven lines in a legend tell nothing: each is named right of where it ends, those that end together in one."""
+    if not np.isfinite(ends).all():
         return
-    top = int(share[-1].argmax())
-    end = len(share) - 1, share[-1, top]
-    note = f"{names[top]}: {share[-1, top]:.2f}"
-    ax.annotate(note, end, (-4, -11), textcoords="offset points", ha="right", fontsize=8)
+    groups: list[list[int]] = []
+    for line in ends.argsort()[::-1]:  # from the top down
+        if groups and ends[groups[-1][0]] - ends[line] < APART * span:
+            groups[-1].append(line)
+        else:
+            groups.append([line])
+    for group in groups:
+        told = ", ".join(names[line] for line in group) if len(group) <= NAMED else f"{len(group)} tokens"
+        colour = ax.lines[group[0]].get_color() if len(group) == 1 else "0.3"
+        end = ends[group[0]]
+        place = {"xycoords": ("axes fraction", "data"), "xytext": (3, 0), "textcoords": "offset points"}
+        ax.annotate(f"{told}: {end:.2f}", (1, end), va="center", fontsize=7, color=colour, **place)
 
 
 def _padded(weights: np.ndarray, results: list[Result]) -> np.ndarray:

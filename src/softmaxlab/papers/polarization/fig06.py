@@ -46,6 +46,7 @@ class FlipRuns(FigureOfRuns):
     source: ClassVar[str] = "varre2026polarization"
     presets: ClassVar[dict[str, dict[str, Any]]] = PRESETS
     cost: ClassVar[dict[str, str]] = COST
+    version: ClassVar[int] = 2  # its result says which vocabularies have runs
 
     task: TaskName = "classification"
     vocabs: Vocabularies = (41, 81, 161)
@@ -76,7 +77,8 @@ class FlipRuns(FigureOfRuns):
         axes = {name: (name,) for name in ("panel", "map")}
         axes |= {name: ("panel", "map") for name in ("runs", "paper", "ended", "behind", "mean")}
         axes |= {name: ("run",) for name in ("rate", "rate_panel", "rate_map")}
-        return Result(arrays, axes, notes={"vocabs": list(self.vocabs)})
+        found = {int(vocab) for line in parts for each in line for vocab in each["task.vocab"]}
+        return Result(arrays, axes, notes={"vocabs": list(self.vocabs), "vocabs_with_runs": sorted(found)})
 
     @classmethod
     def draw(cls, result: Result) -> "matplotlib.figure.Figure":
@@ -93,11 +95,21 @@ class FlipRuns(FigureOfRuns):
 
 
 def drawn(result: Result) -> str:
-    """How many runs, of how many of the paper, and what was left out."""
+    """How many runs, of how many of the paper, at which vocabularies, and what was left out."""
     of_paper = len(result["panel"]) * len({*result.notes["vocabs"]} & {*VOCABULARIES}) * len(MAPS) * OF_PAPER
     runs, paper, ended, behind = (int(result[name].sum()) for name in ("runs", "paper", "ended", "behind"))
     left_out = ((runs - ended, "diverged"), (ended - behind, "without flip rates"))
-    return ", ".join([told_runs(runs, paper, of_paper), *(f"{n} {why}, left out" for n, why in left_out if n)])
+    told = [told_runs(runs, paper, of_paper), *(f"{n} {why}, left out" for n, why in left_out if n)]
+    empty = "" if runs else "NOTHING IS DRAWN: no run in the table is one of this figure; "
+    return f"{empty}{', '.join(told)}; {_vocabularies(result)}"
+
+
+def _vocabularies(result: Result) -> str:
+    """Those with runs, and those that were asked for but have none."""
+    found = result.notes["vocabs_with_runs"]
+    missing = [vocab for vocab in result.notes["vocabs"] if vocab not in found]
+    told = [f"vocabulary {', '.join(map(str, found))}"] if found else []
+    return ", ".join(told + ([f"no runs at vocabulary {', '.join(map(str, missing))}"] if missing else []))
 
 
 def _draw_panel(ax: "Axes", result: Result, i: int) -> None:
@@ -119,8 +131,7 @@ class Fig06(FlipRuns):
     reports: ClassVar[str] = "The softmax model's predictions can be easily reversed"
 
     def panels(self) -> list[tuple[str, Panel]]:
-        words = ", ".join(map(str, self.vocabs))
-        return [(f"MLP, LayerNorm, vocabulary {words}", {"layers": 1, "heads": 1, "mlp": True, "layernorm": True})]
+        return [("MLP, LayerNorm", {"layers": 1, "heads": 1, "mlp": True, "layernorm": True})]
 
 
 class Fig18(FlipRuns):

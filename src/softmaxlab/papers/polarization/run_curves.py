@@ -1,4 +1,7 @@
-"""The natural picture of one training run: its loss, its heads, and their way if it was tracked."""
+"""The natural picture of one training run: its loss, its heads, and their way if it was tracked.
+
+Layers and heads are numbered from 0, as in the result's arrays.
+"""
 
 from typing import TYPE_CHECKING
 
@@ -17,11 +20,13 @@ MEASURES = {"sink_score": "sink score", "flip_rate": "flip rate", "sparsity": "s
 
 def draw_run(result: Result) -> "matplotlib.figure.Figure":
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
     tracked = "track_step" in result
     picture = Figure(figsize=(12 if tracked else 8, 3.6), layout="constrained")
     loss, heads, *rest = picture.subplots(1, 3 if tracked else 2)
     loss.plot(result["epoch"], result["train_loss"], "o-", color=COLOURS[0])
+    loss.xaxis.set_major_locator(MaxNLocator(integer=True))
     label(loss, "epoch", "training loss, mean of an epoch", _accuracy(result))
     _draw_heads(heads, result)
     for ax in rest:
@@ -43,17 +48,18 @@ def _draw_heads(ax: "Axes", result: Result) -> None:
         ax.plot(place, values.ravel(), "os^"[i], color=COLOURS[i], label=MEASURES[name])
     if shown:
         layers, count = result[shown[0]].shape
-        names = [f"{layer + 1}.{head + 1}" for layer in range(layers) for head in range(count)]
+        names = [f"{layer}.{head}" for layer in range(layers) for head in range(count)]
         ax.set_xticks(range(len(names)), names)
         ax.legend(fontsize=7)
         ax.set_ylim(-0.05, 1.05)
-    label(ax, "layer.head", "at the end", "heads")
+    label(ax, "layer.head, from 0", "at the end", "heads")
 
 
 def _draw_track(ax: "Axes", result: Result) -> None:
     name = "track_sink_score" if "track_sink_score" in result else "track_sparsity"
     last = result[name][:, -1]
-    draw_lines(ax, result["track_step"], last.T, [f"head {h + 1}" for h in range(last.shape[1])])
+    draw_lines(ax, result["track_step"], last.T, [f"head {h}" for h in range(last.shape[1])])
     ax.set_xscale("symlog", linthresh=1)
     ax.legend(fontsize=7)
-    label(ax, "step", name.removeprefix("track_").replace("_", " "), "the last layer's heads in training")
+    title = f"heads of layer {result[name].shape[1] - 1} in training"
+    label(ax, "step", name.removeprefix("track_").replace("_", " "), title)

@@ -1,8 +1,8 @@
 """Induction runs counted as the paper counts them (E.1): what the sink and accuracy figures and claims read.
 
 A run counts if it solved the task, induction accuracy above ACCURATE. A head of the second layer is a sink if its score
-is above SINK. A run with a head that has no score, because it attends nowhere at some query (relu, softpick) or was
-not measured, has no share of sinks. A setting is a map and a number of heads; its runs differ in lr and seed.
+is above SINK. A run with a head that has no score, because it attends nowhere (relu, softpick) or was not measured, has
+no share of sinks. A setting is a map and a number of heads; its runs differ in lr and seed.
 """
 
 from dataclasses import dataclass

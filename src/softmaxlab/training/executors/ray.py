@@ -9,6 +9,7 @@ import os
 import re
 import socket
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import ModuleType
@@ -32,7 +33,7 @@ REACH_SECONDS = 10.0
 @dataclass(frozen=True)
 class Ray:
     """`address` of a running cluster, or None to start Ray here with `jobs` cores. A run takes one core, and may
-    take `gpus_per_task`, a fraction if several share one."""
+    take `gpus_per_task`, a fraction if several share one. Ray that runs in this process already is used as it is."""
 
     jobs: int | None = None
     address: str | None = None
@@ -73,6 +74,7 @@ class Ray:
         ray = _imported()
         with contextlib.redirect_stdout(sys.stderr):  # where Ray reports deaths
             if ray.is_initialized():
+                self._warn_of_ignored()
                 yield ray
                 return
             self._join(ray) if self.address else _start(ray, self.jobs)
@@ -80,6 +82,12 @@ class Ray:
                 yield ray
             finally:
                 ray.shutdown()
+
+    def _warn_of_ignored(self) -> None:
+        given = {"jobs": self.jobs, "address": self.address}
+        if ignored := [f"{name}={value!r}" for name, value in given.items() if value is not None]:
+            told = f"Ray runs in this process already and is used as it is: {ignored[0]} is ignored"
+            warnings.warn(f"{told} (ray.shutdown() first to have it heeded)", stacklevel=2)
 
     def _join(self, ray: ModuleType) -> None:
         try:
