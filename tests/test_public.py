@@ -16,7 +16,7 @@ MODULES = [
     *(
         getattr(softmaxlab, n)
         for n in softmaxlab.__all__
-        if n in ("attention", "measure", "polarization", "specialization", "training")
+        if n in ("attention", "measure", "polarization", "specialization", "training", "probing")
     ),
 ]
 NAMES = [(module.__name__, name) for module in MODULES for name in module.__all__]

@@ -14,6 +14,7 @@ _PUBLIC = {
     "polarization": "softmaxlab.polarization",
     "specialization": "softmaxlab.specialization",
     "training": "softmaxlab.training",
+    "probing": "softmaxlab.probing",
     "simulate": "softmaxlab.core.simulate",
     "Spec": "softmaxlab.core.spec",
     "Result": "softmaxlab.core.result",

@@ -58,18 +58,22 @@ def sinks_of_maps(change: Change) -> Finding:
 
 
 def flips_of_one_head(change: Change) -> Finding:
-    """Softmax against every other map, one layer and one head."""
+    """Softmax against every other map, one layer and one head; over all runs, and with the smallest vocabulary."""
     runs = flips(change, layers=1, heads=1, mlp=True, layernorm=True)
     runs = of_maps(runs, (*NORMALISED, *OTHERS))
     others = tuple(map for map in (*NORMALISED, *OTHERS) if map != "softmax")
     softmax = mean(some("flips-one-head", "runs of softmax", chosen(runs, map="softmax"))["flips"])
     rate = means(some("flips-one-head", "runs of other maps", of_maps(runs, others)), "flips", others)
     next_best = max(rate, key=lambda map: rate[map])
+    vocabulary = min(runs["task.vocab"])
+    small = mean(chosen(runs, map="softmax", task__vocab=vocabulary)["flips"])
     measured = (
-        f"mean flip rate over {len(runs)} runs: softmax {softmax:.2f}, "
+        f"mean flip rate over {len(runs)} runs: softmax {softmax:.2f} ({small:.2f} with {vocabulary:.0f} symbols), "
         f"next of {len(rate)} other maps {next_best} {rate[next_best]:.2f}"
     )
-    return Finding(Verdict.HOLDS if softmax > max(EASY, rate[next_best]) else Verdict.FAILS, measured)
+    if softmax <= rate[next_best] or small <= EASY:
+        return Finding(Verdict.FAILS, measured)
+    return Finding(Verdict.HOLDS if softmax > EASY else Verdict.CONDITION, measured)
 
 
 def flips_fall(change: Change) -> Finding:
@@ -162,7 +166,7 @@ CLAIMS = (
         "Section 4.2, Figure 6",
         "With one layer and one head, swapping one token reverses the softmax model's predictions",
         flips_of_one_head,
-        f"mean flip rate above {EASY:g} and above that of every other map",
+        f"mean flip rate above {EASY:g} and above every other map's; with condition: with the smallest vocabulary only",
         {"map": both("softmax", "sigmoid")},
         "the same runs with the names of softmax and sigmoid exchanged",
     ),

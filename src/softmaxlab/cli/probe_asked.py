@@ -1,0 +1,159 @@
+"""What is asked of a probe, refused in one line if it makes no sense, before anything is loaded."""
+
+import math
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+from softmaxlab.errors import SpecError, unknown
+
+FORMATS = ("csv", "parquet")
+EXCLUDE = (  # options that cannot be had together
+    ("eager", "swap"), ("eager", "mitigate"), ("eager", "prune"), ("eager", "check"),
+    ("revisions", "compare"), ("revisions", "swap"), ("revisions", "mitigate"), ("revisions", "prune"),
+    ("revisions", "check"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The options of `softmaxlab probe`."""
+
+    model: str
+    text: str
+    length: int | None
+    samples: int
+    bos: Any
+    eps: float
+    device: str | None
+    device_map: str | None
+    dtype: str | None
+    batch_size: int
+    layers: tuple[int, ...] | None
+    seed: int
+    statistics: Any
+    eager: bool
+    out: Path | None
+    format: str
+    compare: str | None
+    swap: str | None
+    bias: float | str | None
+    mitigate: Any
+    check: bool
+    prune: int | None
+    revisions: tuple[str, ...]
+    attention: tuple[tuple[int, int], ...]
+
+    def __post_init__(self) -> None:
+        self._check_numbers()
+        self._check_words()
+        for one, other in EXCLUDE:
+            if getattr(self, one) and getattr(self, other):
+                raise SpecError(f"--{one} and --{other} exclude each other")
+        if self.attention and self.out is None:
+            raise SpecError("--attention draws pictures: say where with --out FOLDER")
+        if self.out is not None:
+            _check_folder(self.out)
+        self._check_swap()
+
+    @property
+    def fits(self) -> bool:
+        """Whether something is fitted on text of its own."""
+        return self.bias == "calibrated" or self.mitigate is not None or self.prune is not None
+
+    @property
+    def changes(self) -> bool:
+        """Whether losses are to be compared."""
+        return any((self.swap, self.compare, self.mitigate, self.prune, self.revisions))
+
+    def _check_numbers(self) -> None:
+        least = {"length": 2, "samples": 1, "batch_size": 1, "seed": 0, "prune": 1}
+        for name, low in least.items():
+            value = getattr(self, name)
+            if value is not None and value < low:
+                raise SpecError(f"--{name.replace('_', '-')} must be at least {low}, got {value}")
+        if not 0 < self.eps < 1:
+            raise SpecError(f"--eps must lie between 0 and 1, got {self.eps:g}")
+
+    def _check_words(self) -> None:
+        from softmaxlab.probing.corpora import Bos
+        from softmaxlab.probing.fold import METHODS
+        from softmaxlab.probing.load import DTYPES
+        from softmaxlab.training.table import check_table
+
+        known = {"bos": get_args(Bos), "statistics": ("full", "fast"), "format": FORMATS}
+        known |= {"mitigate": METHODS, "dtype": tuple(DTYPES)}
+        for name, words in known.items():
+            value = getattr(self, name)
+            if value is not None and value not in words:
+                raise unknown(name, value, words)
+        check_table(f"heads.{self.format}")
+
+    def _check_swap(self) -> None:
+        if self.swap is None:
+            if self.bias is not None:
+                raise SpecError(f"--bias {self.bias} belongs to --swap MAP")
+            return
+        from softmaxlab.attention import MAPS
+        from softmaxlab.probing.biases import check_bias
+
+        if "mlp" in MAPS[self.swap].parameters:
+            raise SpecError(f"map {self.swap!r} needs a network trained with the model, which a swap does not have")
+        check_bias(self.swap, self.bias, False, () if self.bias == "calibrated" else None)
+
+
+def numbers(text: str | None, option: str) -> tuple[int, ...] | None:
+    """Layers as people write them: 0-5,8."""
+    if text is None:
+        return None
+    found: list[int] = []
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(\d+)(?:-(\d+))?\s*", part)
+        if match is None:
+            raise SpecError(f"{option} takes numbers and ranges such as 0-5,8, got {text!r}")
+        first, last = int(match[1]), int(match[2] or match[1])
+        if last < first:
+            raise SpecError(f"{option}: the range {part.strip()!r} is empty")
+        found += range(first, last + 1)
+    return tuple(dict.fromkeys(found))
+
+
+def heads(text: str | None) -> tuple[tuple[int, int], ...]:
+    """Heads as people write them: 12.3,14.0."""
+    parts = [re.fullmatch(r"\s*(\d+)\.(\d+)\s*", part) for part in text.split(",")] if text is not None else []
+    if any(part is None for part in parts):
+        raise SpecError(f"--attention takes LAYER.HEAD,… such as 12.3,14.0, got {text!r}")
+    return tuple(dict.fromkeys((int(part[1]), int(part[2])) for part in parts if part))
+
+
+def words(text: str | None, option: str) -> tuple[str, ...]:
+    """Names separated by commas."""
+    if text is None:
+        return ()
+    found = tuple(part.strip() for part in text.split(","))
+    if not all(found) or len(set(found)) < len(found):
+        raise SpecError(f"{option} takes different names separated by commas, got {text!r}")
+    return found
+
+
+def bias(text: str | None) -> float | str | None:
+    """A number, or the name of a bias."""
+    try:
+        number = float(text) if text is not None else None
+    except ValueError:
+        return text
+    if number is not None and not math.isfinite(number):
+        raise SpecError(f"--bias must be finite, got {text}")
+    return number
+
+
+def _check_folder(folder: Path) -> None:
+    there = folder
+    while not there.exists() and there != there.parent:
+        there = there.parent
+    if not there.is_dir():
+        raise SpecError(f"--out {str(folder)!r}: {there} is a file, expected a folder")
+    if not os.access(there, os.W_OK):
+        raise SpecError(f"--out {str(folder)!r}: {there} cannot be written to")

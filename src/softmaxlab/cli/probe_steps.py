@@ -1,0 +1,109 @@
+"""What a probe may do beside measuring: look at patterns, check itself, fold the sink, prune."""
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from softmaxlab.cli.probe_asked import Asked
+from softmaxlab.cli.probe_inputs import Inputs
+from softmaxlab.probing.corpora import Corpus
+from softmaxlab.probing.eager import eager_sites, told
+from softmaxlab.probing.fold import fold_sink
+from softmaxlab.probing.load import Loaded
+from softmaxlab.probing.loss import change, evaluating, loss
+from softmaxlab.probing.probe import Findings, examine
+from softmaxlab.probing.quantise import quantised
+from softmaxlab.probing.sites import Site, root
+from softmaxlab.report.probe_record import Record
+
+TOLERANCE = {torch.float64: 1e-4, torch.float32: 1e-4}  # sums of T terms in float32, twenty times the usual difference
+HALF_TOLERANCE = 2e-2  # eager attention rounds weights to the model's own eight or eleven bits, ours are float32
+COUNTS = ("keys_above", "sink_sequences")  # a weight next to its threshold may fall on either side: shown, not judged
+DRAWN = 32  # tokens of a drawn pattern
+ALIKE = 5  # pairs of heads shown as the most alike
+
+
+def check(asked: Asked, loaded: Loaded, corpus: Corpus, given: Inputs, record: Record) -> None:
+    """Compare with the weights that eager attention returns."""
+    ours, eager = (_examined(loaded.model, [given.beginning], asked.eps, eager=way) for way in (False, True))
+    allowed = TOLERANCE.get(root(loaded.model).dtype, HALF_TOLERANCE)
+    rows = [_difference(ours, eager, name, allowed) for name in ours.heads.columns if f"{name}_se" in ours.heads]
+    ok = all(row["ok"] for row in rows if row["ok"] is not None)
+    record.parts["check"] = {"tokens": ours.tokens, "allowed": allowed, "ok": ok, "statistics": rows}
+
+
+def _examined(model: Any, batches: list[dict[str, Tensor]], eps: float, eager: bool) -> Findings:
+    found = examine(model, batches, "full", eps, eager)
+    if found.interrupted:
+        raise KeyboardInterrupt
+    return found
+
+
+def _difference(ours: Findings, eager: Findings, name: str, allowed: float) -> dict[str, Any]:
+    """The largest difference over heads, over the largest value; none where eager attention does not tell."""
+    a, b = ours.heads[name].to_numpy(float), eager.heads[name].to_numpy(float)
+    if np.isnan(b).all():
+        return {"statistic": name, "largest": math.nan, "relative": math.nan, "ok": None}
+    largest = float(np.abs(a - b).max())
+    relative = largest / max(float(np.abs(b).max()), 1e-12)
+    return {
+        "statistic": name,
+        "largest": largest,
+        "relative": relative,
+        "ok": None if name in COUNTS else relative <= allowed,
+    }
+
+
+def mitigate(asked: Asked, loaded: Loaded, corpus: Corpus, given: Inputs, record: Record) -> None:
+    """What the sink costs in eight bits, and how much of it goes when the sink is folded away."""
+    model, before = loaded.model, record.subjects[0].loss
+    folded = fold_sink(model, asked.mitigate, given.calibration, loaded.tokenizer)
+    if before is None:
+        return
+    rows: list[dict[str, Any]] = []
+
+    def add(what: str, **more: Any) -> float:
+        cost = change(before, loss(model, given.batches))
+        rows.append({"what": what, "loss_change": cost.mean, "se": cost.se, "said": str(cost)} | more)
+        return cost.mean
+
+    with folded:
+        add(f"float, {asked.mitigate}")
+    with quantised(model):
+        gap = add("int8 (W8A8, one scale per tensor)")
+    with quantised(model), folded:
+        left = add(f"int8, {asked.mitigate}")
+    closed = (gap - left) / gap if gap > 0 else math.nan
+    tokens = [record.token(token) for token in getattr(folded, "tokens", ())]
+    record.parts["mitigation"] = {"method": asked.mitigate, "rows": rows, "gap_closed": closed, "tokens": tokens}
+
+
+def draw_patterns(asked: Asked, loaded: Loaded, corpus: Corpus, given: Inputs, record: Record) -> None:
+    """The weights of some heads on the first tokens of the first sequence."""
+    found: dict[int, Tensor] = {}
+
+    def keep(site: Site, weights: Tensor) -> None:
+        if not site.cross:
+            found[site.layer] = weights[0].float().cpu()
+
+    batch = {name: value[:, :DRAWN].to(root(loaded.model).device) for name, value in given.first.items()}
+    with evaluating(loaded.model), torch.no_grad(), told(loaded.model, eager_sites(loaded.model), keep):
+        loaded.model(**batch)
+    record.pattern_tokens = [record.token(int(id)) for id in batch["input_ids"][0]]
+    record.patterns = {f"{layer}.{head}": found[layer][head].numpy() for layer, head in asked.attention}
+
+
+def prune(asked: Asked, loaded: Loaded, corpus: Corpus, given: Inputs, record: Record) -> None:
+    """How alike heads are, and the loss without the least needed; heads are chosen on text that does not judge."""
+    from softmaxlab.probing.prune import prune as prune_heads
+    from softmaxlab.probing.redundancy import redundancy
+
+    alike: Any = redundancy(loaded.model, given.batches)
+    nearest = alike.sort_values("outputs", ascending=False).head(ALIKE).to_dict("records")
+    means = {name: float(alike[name].mean()) for name in ("weights", "outputs")}
+    record.parts["similarity"] = {"mean": means, "nearest": nearest}
+    curve: Any = prune_heads(loaded.model, given.calibration, asked.prune or 0, judging=given.batches)
+    record.parts["pruning"] = curve.astype(object).where(curve.notna(), None).to_dict("records")

@@ -1,0 +1,159 @@
+"""One call of attention, as the registry of transformers hands it over, read once for all uses.
+
+    scores χ_ij = cap(scale · q_i·k_j) + bias_ij,   cap(x) = c·tanh(x/c) for a soft cap c, else x
+
+Keys and values are shared by groups of heads (GQA) and never copied out: heads are [key head, group].
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+TILE = 1 << 19  # scores in a tile: 2 MB, which a core's cache holds
+HIDDEN = -1e30  # finite, so that 0 · HIDDEN = 0; far below any score
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """q [B, H, Tq, D], k and v [B, H_kv, Tk, D]; `mask` True = visible, or added to the scores."""
+
+    module: nn.Module
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    mask: Tensor | None
+    scale: float
+    causal: bool
+    cap: float | None = None
+    bias: Tensor | None = None
+    sink: Tensor | None = None  # learned score [H] of a key that takes weight and gives nothing (gpt-oss)
+    dropout: float = 0.0
+
+    @property
+    def lengths(self) -> tuple[int, int]:
+        return self.q.shape[2], self.k.shape[2]
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """Of the weights: [B, H, Tq, Tk]."""
+        B, H, rows, _ = self.q.shape
+        return B, H, rows, self.k.shape[2]
+
+    @property
+    def groups(self) -> int:
+        return self.q.shape[1] // self.k.shape[1]
+
+    @property
+    def wide(self) -> torch.dtype:
+        """The type that scores and weights are computed in: float32, float64 for a model in float64."""
+        return torch.promote_types(self.q.dtype, torch.float32)
+
+    def scores(self, rows: slice, keys: int) -> Tensor:
+        """χ [B, H, rows, keys] in `wide`, hidden ones at HIDDEN."""
+        χ = self.raw(rows, keys)
+        if self.causal:  # keys before the tile's first query are seen by all of them
+            χ[..., rows.start :].masked_fill_(_later(rows, χ.device), HIDDEN)
+            return χ
+        hidden = self.hidden(rows, keys)
+        return χ if hidden is None else χ.masked_fill_(hidden, HIDDEN)
+
+    def raw(self, rows: slice, keys: int) -> Tensor:
+        """χ [B, H, rows, keys] in `wide`, hidden ones not yet hidden."""
+        q = (self.q[:, :, rows].to(self.wide) * self.scale).unflatten(1, (-1, self.groups)).flatten(2, 3)
+        χ = q @ self.k[:, :, :keys].to(self.wide).transpose(-2, -1)
+        χ = χ.unflatten(2, (self.groups, -1)).flatten(1, 2)
+        if self.cap is not None:
+            χ = torch.tanh(χ / self.cap) * self.cap
+        if self.bias is not None:
+            χ = χ + self.bias[:, :, rows, :keys]
+        if self.mask is not None and self.mask.dtype != torch.bool:
+            χ = χ + self.mask[:, :, rows, :keys]
+        return χ
+
+    def hidden(self, rows: slice, keys: int) -> Tensor | None:
+        """Which scores of a tile are hidden; None if none is."""
+        if self.mask is not None:
+            return is_hidden(self.mask[:, :, rows, :keys])
+        if not self.causal:
+            return None
+        return torch.nn.functional.pad(_later(rows, self.q.device), (rows.start, keys - rows.stop), value=False)
+
+    def tiles(self) -> Iterator[tuple[slice, int]]:
+        """Blocks of queries and how many keys they may see, small enough for TILE scores each."""
+        keys = self.shape[-1]
+        for rows in tiled(self.shape):
+            if self.causal:
+                yield rows, rows.stop
+            else:
+                yield rows, keys if self.mask is None else _reach(self.mask[:, :, rows, :keys])
+
+    def weigh(self, weights: Tensor) -> Tensor:
+        """Σ_j w_ij v_j [B, H, rows, D] of weights [B, H, rows, keys], in the type of v."""
+        grouped = weights.to(self.v.dtype).unflatten(1, (-1, self.groups)).flatten(2, 3)
+        out = grouped @ self.v[:, :, : weights.shape[-1]]
+        return out.unflatten(2, (self.groups, -1)).flatten(1, 2)
+
+    def detached(self) -> "Call":
+        free = {name: _detach(getattr(self, name)) for name in ("q", "k", "v", "mask", "bias", "sink")}
+        return replace(self, **free)
+
+
+def read(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    is_causal: bool | None = None,
+    position_bias: Tensor | None = None,
+    softcap: float | None = None,
+    s_aux: Tensor | None = None,
+    **_: Any,
+) -> Call:
+    """The call behind the registry's arguments. Without a mask, a causal module hides later keys from many queries."""
+    rows = query.shape[2]
+    causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
+    causal = bool(causal) and attention_mask is None and rows > 1
+    if causal and key.shape[2] > rows:  # an empty static cache: what lies beyond the queries is not filled yet
+        key, value = key[:, :, :rows], value[:, :, :rows]
+        position_bias = None if position_bias is None else position_bias[..., :rows]
+    if attention_mask is not None and attention_mask.shape[-1] > key.shape[2]:
+        attention_mask = attention_mask[..., : key.shape[2]]
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    return Call(module, query, key, value, attention_mask, scale, causal, softcap, position_bias, s_aux, dropout)
+
+
+def is_hidden(mask: Tensor) -> Tensor:
+    """What a mask hides: False in a boolean one, the lowest number or −∞ in one that is added."""
+    return ~mask if mask.dtype == torch.bool else mask <= torch.finfo(mask.dtype).min / 2
+
+
+def tiled(shape: tuple[int, int, int, int]) -> Iterator[slice]:
+    """Blocks of queries of weights [B, H, Tq, Tk]: TILE weights each, or else 32 queries.
+
+    Fewer queries would read all keys too often: at T = 8192 with 8 heads, 8 at a time take 1.6 times as long as 32.
+    """
+    B, H, rows, keys = shape
+    size = max(1, TILE >> 14, TILE // max(1, B * H * keys))
+    return (slice(start, min(start + size, rows)) for start in range(0, rows, size))
+
+
+def _later(rows: slice, device: torch.device) -> Tensor:
+    """Which of the tile's own tokens come after a query [rows, rows]."""
+    size = rows.stop - rows.start
+    return torch.ones(size, size, dtype=torch.bool, device=device).triu(1)
+
+
+def _reach(mask: Tensor) -> int:
+    """How many keys from the first a tile must cover, at least 1: none beyond is seen."""
+    seen = (~is_hidden(mask)).flatten(0, 2).any(dim=0).nonzero()
+    return int(seen[-1]) + 1 if len(seen) else 1
+
+
+def _detach(value: Tensor | None) -> Tensor | None:
+    return None if value is None else value.detach()

@@ -1,0 +1,33 @@
+"""What every number of a report means, in one sentence each."""
+
+from softmaxlab.probing.rows import ABOVE
+from softmaxlab.probing.tally import ENOUGH
+
+EPS = 0.3  # the threshold above which the literature speaks of a sink
+PAPER_EPS = 0.9  # the polarization paper's
+
+_POOLED = "mean over all queries of all sequences that are not padding, the first query included"
+DEFINITIONS = {
+    "layer": "self-attention layer, from 0 in the order of the model's modules (an encoder's before a decoder's)",
+    "head": "query head of the layer, from 0",
+    "sparsity": f"largest weight of a row over the row's total; {_POOLED}",
+    "sink": f"weight on the sequence's first token over the row's total, 0 outside a window; {_POOLED}",
+    "entropy": f"Σ −w log w in nats, of |w|/Σ|w| for unnormalised maps, a learned sink as one more term; {_POOLED}",
+    "entropy_normalised": "entropy over the log of the number of visible keys, mean as above; 1 for uniform attention",
+    "effective_keys": "(Σ|w|)²/Σw² of a row, mean as above: the number of keys a head reads",
+    "keys_above": f"number of keys with more than {ABOVE} of the row's total, mean as above",
+    "total": "Σw of a row over real keys, mean as above; 1 for softmax, less with a learned sink or softmax-1",
+    "empty": "share of the queries that give no key any weight; they are left out of the means but that of `total`",
+    "sink_value": "‖v_0‖ of the first token's value over the mean ‖v‖ of the sequence; mean over sequences",
+    "sink_output": "‖w_0 v_0‖/‖Σ w v‖: how much of the head's output the first token's value is; mean as above",
+    "sink_sequences": (
+        "share of the sequences in which α_0 > ε, with α_k the mean weight on key k over the queries that see it"
+    ),
+    "…_se": "standard error of the mean, with sequences as the independent samples",
+    "sink keys": f"keys with α_k > ε that at least {ENOUGH:.0%} of the queries see",
+}
+FAST = ("sink", "entropy", "total", "empty", "sink_value", "sink_output", "sink_sequences")
+FULL = (
+    "sparsity", "sink", "entropy", "entropy_normalised", "effective_keys", "keys_above", "total", "empty",
+    "sink_value", "sink_output", "sink_sequences",
+)  # fmt: skip

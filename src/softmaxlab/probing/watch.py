@@ -1,0 +1,131 @@
+"""Measure the heads of a model while it runs.
+
+    with watch(model) as w:
+        model(**batch)
+    w.report()
+
+Works inside a training loop (`every=N` measures each N-th forward pass) and around `generate`.
+"""
+
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Literal
+
+import pandas
+from torch import Tensor, nn
+
+from softmaxlab.errors import SpecError, unknown
+from softmaxlab.probing.activations import Activations
+from softmaxlab.probing.attach import Desk, attached
+from softmaxlab.probing.call import Call
+from softmaxlab.probing.definitions import EPS
+from softmaxlab.probing.eager import eager_sites, told
+from softmaxlab.probing.fast import fast_sums
+from softmaxlab.probing.passes import Passes
+from softmaxlab.probing.pattern import pattern_sums
+from softmaxlab.probing.rows import Rows, softmax_rows, weight_rows
+from softmaxlab.probing.sites import Site, root
+from softmaxlab.probing.sums import sums_of, value_sums
+from softmaxlab.probing.tables import Measured, heads_table, profile_table, sinks_table
+from softmaxlab.probing.tally import Tally
+
+Statistics = Literal["full", "fast"]
+
+
+class watch:
+    """Statistics of every head, and the largest activations of every layer, over the forward passes in the block.
+
+    `statistics="fast"` leaves out what needs every weight: sparsity, effective keys, columns. `every`: measure each
+    N-th pass; `generate` is one pass. `eps`: the weight above which a key counts as a sink of a sequence. `eager`:
+    through the weights that the model itself returns, for models whose attention cannot be replaced.
+    """
+
+    def __init__(
+        self, model: nn.Module, every: int = 1, statistics: Statistics = "full", eps: float = EPS, eager: bool = False
+    ) -> None:
+        if statistics not in ("full", "fast"):
+            raise unknown("statistics", statistics, ("full", "fast"))
+        if not (isinstance(every, int) and every >= 1):
+            raise SpecError(f"every must be a whole number from 1, got {every!r}")
+        if not 0 < eps < 1:
+            raise SpecError(f"eps must lie between 0 and 1, got {eps!r}")
+        self.model, self.every, self.statistics, self.eps, self.eager = model, every, statistics, eps, eager
+        self.tallies: dict[str, Tally] = {}
+        self._sites: dict[str, Site] = {}
+
+    def __enter__(self) -> "watch":
+        with ExitStack() as stack:
+            found = self._observe_eagerly(stack) if self.eager else self._observe_calls(stack)
+            self._sites = {site.name: site for site in found}
+            self._passes = Passes(found, self.every)
+            stack.callback(self._passes.close)
+            self._activations = Activations(root(self.model), found, self._passes)
+            stack.callback(self._activations.close)
+            self._entered = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._entered.close()
+
+    def _observe_calls(self, stack: ExitStack) -> list[Site]:
+        desks = stack.enter_context(attached(self.model))
+        for desk in desks:
+            desk.observers.append(self._add_call)
+            stack.callback(desk.observers.remove, self._add_call)
+        return [desk.site for desk in desks]
+
+    def _observe_eagerly(self, stack: ExitStack) -> list[Site]:
+        found = eager_sites(self.model)
+        stack.enter_context(told(self.model, found, self._add_weights))
+        return found
+
+    def report(self, kind: Literal["self", "cross"] = "self") -> pandas.DataFrame:
+        """One row per layer and head; `kind="cross"` for the cross-attention of an encoder–decoder."""
+        return heads_table(self._measured(kind), self.statistics)
+
+    def profile(self, kind: Literal["self", "cross"] = "self") -> pandas.DataFrame:
+        """Mean weight α_k on each position from the first token: columns layer, head, position, weight."""
+        return profile_table(self._measured(kind))
+
+    def sinks(self, kind: Literal["self", "cross"] = "self") -> pandas.DataFrame:
+        """Which keys are sinks: layer, head, position, token, and the share of sequences in which α_k > eps."""
+        return sinks_table(self._measured(kind))
+
+    def activations(self) -> pandas.DataFrame:
+        """The largest |h| after each layer, where it stands, and how far it is from the median."""
+        return self._activations.table()
+
+    def _measured(self, kind: str) -> Measured:
+        if kind not in ("self", "cross"):
+            raise unknown("kind", kind, ("self", "cross"))
+        found = [(self._sites[name], tally) for name, tally in self.tallies.items()]
+        for _, tally in found:
+            tally.close()
+        return sorted(
+            ((site.layer, site.name, tally) for site, tally in found if site.kind == kind), key=lambda entry: entry[0]
+        )
+
+    def _add_call(self, desk: Desk, call: Call, out: Tensor) -> None:
+        if not self._passes.running(desk.site):
+            return
+        place = self._passes.place(desk.site, call.shape, call.mask, call.q.device)
+
+        def measure(rows: slice, keys: int, counted: Tensor) -> Rows:
+            if desk.weigh is None:
+                return softmax_rows(call, rows, keys, place.first, counted)
+            return weight_rows(desk.weigh(call, rows, keys), place.first, counted, desk.nowhere)
+
+        fast = fast_sums(call, place) if self.statistics == "fast" and desk.weigh is None else None
+        sums, first, total = fast or sums_of(call, place, measure)
+        self._tally(desk.site).add(sums | value_sums(call.v, place, first, total, out), place)
+
+    def _add_weights(self, site: Site, weights: Tensor) -> None:
+        if self._passes.running(site):
+            B, H, rows, keys = weights.shape
+            place = self._passes.place(site, (B, H, rows, keys), None, weights.device)
+            self._tally(site).add(pattern_sums(weights, place, hasattr(site.module, "sinks")), place)
+
+    def _tally(self, site: Site) -> Tally:
+        return self.tallies.setdefault(site.name, Tally(self.eps))

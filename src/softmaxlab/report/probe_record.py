@@ -1,0 +1,201 @@
+"""What a probe found, as one JSON document and as files.
+
+Files in the folder of a probe: report.json (the document), heads, cross (encoder–decoders), activations and profile as
+.csv or .parquet, sinks.json for policies of KV caches, one picture each, and index.html, which holds all of it.
+Of several models, or a model and its changes, the tables have a first column `subject`.
+"""
+
+import json
+import math
+import platform
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas
+
+from softmaxlab.core.files import atomic
+from softmaxlab.probing.compare import compare_tables
+from softmaxlab.probing.conclusions import conclusions, kept_positions
+from softmaxlab.probing.definitions import DEFINITIONS, PAPER_EPS
+from softmaxlab.training.table import write_table
+
+if TYPE_CHECKING:
+    from softmaxlab.probing.loss import Change, Loss
+    from softmaxlab.probing.probe import Findings
+
+SCHEMA = 1
+PROFILE_ROWS = 10**6  # of a profile's file; a longer one keeps log-spaced positions, all of the first ones
+QUANTILES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
+PACKAGES = ("softmaxlab", "torch", "transformers", "tokenizers", "numpy", "pandas")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model, or a change of it, as it was measured; `change` is that of the loss against the first subject."""
+
+    label: str
+    found: "Findings"
+    loss: "Loss | None" = None
+    change: "Change | None" = None
+
+
+@dataclass
+class Record:
+    """All that one probe found; it grows while the probe runs, so that Ctrl-C leaves what there is."""
+
+    model: dict[str, Any]
+    text: dict[str, Any]
+    settings: dict[str, Any]
+    token: Callable[[int], str]
+    subjects: list[Subject] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # what could not be said, and why
+    parts: dict[str, Any] = field(default_factory=dict)  # check, mitigation, pruning, similarity: plain values
+    patterns: dict[str, np.ndarray] = field(default_factory=dict)  # "layer.head" → weights [query, key]
+    pattern_tokens: list[str] = field(default_factory=list)
+    interrupted: bool = False
+
+    @property
+    def eps(self) -> float:
+        return self.settings["eps"]
+
+    def closing(self) -> list[str]:
+        """The three lines that say what to do, of the first subject."""
+        return conclusions(self.subjects[0].found, self.token)
+
+
+def short(label: str) -> str:
+    """A subject's label without the path in front of a folder's name."""
+    name = label.rstrip("/").rsplit("/", 1)[-1]
+    return name if len(name) <= 28 else f"{name[:27]}…"
+
+
+def layers_table(found: "Findings", eps: float) -> pandas.DataFrame:
+    """One row per layer: means over its heads, and how many of them are sinks."""
+    heads: Any = found.heads
+    means = heads.drop(columns=["head", "module"]).groupby("layer").mean()
+    grouped = heads.groupby("layer")["sink"]
+    counts = {"heads": grouped.size(), "above": grouped.agg(lambda s: int((s > eps).sum()))}
+    counts["above_paper"] = grouped.agg(lambda s: int((s > PAPER_EPS).sum()))
+    table = means.assign(**counts)
+    table["top"] = found.activations.set_index("layer")["top"].reindex(table.index)
+    return table.reset_index()
+
+
+def summary(subject: Subject, eps: float) -> dict[str, Any]:
+    """A subject in one row."""
+    heads: Any = subject.found.heads
+    top = subject.found.activations["top"]
+    row: dict[str, Any] = {"subject": subject.label, "heads": len(heads)}
+    row |= {name: heads[name].mean() for name in ("sink", "sparsity", "entropy", "total") if name in heads}
+    row |= {"share_above_eps": (heads["sink"] > eps).mean(), "share_above_0.9": (heads["sink"] > PAPER_EPS).mean()}
+    row |= {"sink_sequences": heads["sink_sequences"].mean(), "top": top.max() if len(top) else math.nan}
+    row |= {"sink_quantiles": {f"{q:g}": heads["sink"].quantile(q) for q in QUANTILES}}
+    loss, change = subject.loss, subject.change
+    row["loss"] = None if loss is None else {"mean": loss.mean, "se": loss.se, "sequences": len(loss.n)}
+    row["loss_change"] = None if change is None else {"mean": change.mean, "se": change.se, "said": str(change)}
+    return row
+
+
+def document(record: Record) -> dict[str, Any]:
+    """The JSON document: plain values only, NaN as null."""
+    found = record.subjects[0].found
+    means = {"ε": "mean weight above which a key is called a sink", **DEFINITIONS}
+    told = {
+        "schema": f"softmaxlab.probe/{SCHEMA}",
+        "interrupted": record.interrupted,
+        "model": record.model,
+        "text": record.text,
+        "settings": record.settings,
+        "versions": {"python": platform.python_version()} | {name: version(name) for name in PACKAGES},
+        "definitions": means,
+        "subjects": [summary(subject, record.eps) for subject in record.subjects],
+        "layers": _rows(_joined(record, lambda found: layers_table(found, record.eps))),
+        "heads": _rows(_joined(record, lambda found: found.heads)),
+        "cross": _rows(_joined(record, lambda found: found.cross)),
+        "activations": _rows(_joined(record, lambda found: found.activations)),
+        "comparisons": _comparisons(record),
+        "kv_cache": _sinks(record, found),
+        **record.parts,
+        "notes": record.notes,
+        "conclusions": record.closing(),
+    }
+    return plain(told)
+
+
+def write_files(record: Record, folder: Path, format: str) -> list[Path]:
+    """Tables, sinks.json and report.json; the paths written."""
+    tables = {
+        "heads": _joined(record, lambda found: found.heads),
+        "cross": _joined(record, lambda found: found.cross),
+        "activations": _joined(record, lambda found: found.activations),
+        "profile": _thinned(_joined(record, lambda found: found.profile)),
+    }
+    written = [write_table(t, folder / f"{name}.{format}") for name, t in tables.items() if len(t)]
+    told = document(record)
+    about = {key: told[key] for key in ("model", "text", "settings", "interrupted")}
+    sinks = {"schema": f"softmaxlab.sinks/{SCHEMA}"} | about | told["kv_cache"]
+    return [*written, _write_json(folder / "sinks.json", sinks), _write_json(folder / "report.json", told)]
+
+
+def plain(value: Any) -> Any:
+    """Values that JSON has: NaN and ∞ become null."""
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _joined(record: Record, table: Callable[["Findings"], pandas.DataFrame]) -> pandas.DataFrame:
+    """A table of all subjects; of one subject just its own."""
+    if len(record.subjects) == 1:
+        return table(record.subjects[0].found)
+    parts = [(subject.label, table(subject.found)) for subject in record.subjects]
+    parts = [part.assign(subject=label) for label, part in parts if len(part)]
+    if not parts:
+        return pandas.DataFrame()
+    joined: Any = pandas.concat(parts, ignore_index=True)
+    return joined[["subject", *(name for name in joined.columns if name != "subject")]]
+
+
+def _thinned(profile: Any) -> pandas.DataFrame:
+    """A profile of at most PROFILE_ROWS rows: 5120 heads at 8192 positions would be gigabytes."""
+    if len(profile) <= PROFILE_ROWS:
+        return profile
+    T = int(profile["position"].max()) + 1
+    count = max(2, PROFILE_ROWS * T // len(profile))
+    kept = np.unique(np.geomspace(1, T, count).round().astype(int)) - 1
+    return profile[profile["position"].isin(kept)]
+
+
+def _comparisons(record: Record) -> list[dict[str, Any]]:
+    """Every later subject against the first: means over heads, their difference and its standard error."""
+    first = record.subjects[0].found.heads
+    pairs = [(subject.label, compare_tables(first, subject.found.heads)) for subject in record.subjects[1:]]
+    return [{"subject": label, "summary": _rows(pair.summary), "layers": _rows(pair.layers)} for label, pair in pairs]
+
+
+def _sinks(record: Record, found: "Findings") -> dict[str, Any]:
+    """Which keys a cache should keep: positions for all heads, and every key by layer and head."""
+    if found.profile.empty:
+        return {"known": False, "keep_positions": [], "heads_of_position": {}, "sinks": []}
+    kept = kept_positions(found.sinks)
+    rows = found.sinks.to_dict("records")
+    named = [row | {"text": record.token(row["token"]) if row["token"] >= 0 else None} for row in rows]
+    return {"known": True, "keep_positions": list(kept), "heads_of_position": kept, "sinks": named}
+
+
+def _rows(table: pandas.DataFrame) -> list[dict[str, Any]]:
+    return [{str(key): value for key, value in row.items()} for row in table.to_dict("records")]
+
+
+def _write_json(path: Path, told: dict[str, Any]) -> Path:
+    with atomic(path) as draft:
+        draft.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return path

@@ -1,0 +1,94 @@
+"""Tables and pictures of a probe, from findings made by hand."""
+
+import json
+import math
+
+import numpy as np
+import pandas
+import pytest
+
+from softmaxlab.probing.definitions import FULL
+from softmaxlab.probing.probe import Findings
+from softmaxlab.report import probe_pictures, probe_record
+from softmaxlab.report.probe_record import Record, Subject, document, layers_table, plain, write_files
+
+EXACT = 1e-12  # sums of a few numbers in float64
+T = 16
+
+
+def findings(heads_of_layer=(2, 3), sink=0.5) -> Findings:
+    """Layers with different numbers of heads; head h of layer l has sink score `sink`·(h + 1)/3, one entropy is NaN."""
+    rows = [
+        {name: 0.25 for name in FULL} | {f"{name}_se": 0.01 for name in FULL}
+        | {"layer": layer, "head": head, "sink": sink * (head + 1) / 3, "queries": T, "sequences": 1, "module": "m"}
+        for layer, heads in enumerate(heads_of_layer)
+        for head in range(heads)
+    ]  # fmt: skip
+    heads = pandas.DataFrame(rows)
+    heads.loc[0, "entropy"] = math.nan
+    top = {"top": [10.0, 5000.0], "median": [1.0, 1.0], "ratio": [10.0, 5000.0], "position": 0, "token": 5}
+    activations = pandas.DataFrame({"layer": [0, 1], **top, "dimension": 7, "kurtosis": 3.0, "module": "m"})
+    places = [(row["layer"], row["head"], k, 1 / (k + 1)) for row in rows for k in range(T)]
+    profile = pandas.DataFrame(places, columns=["layer", "head", "position", "weight"])
+    sinks = pandas.DataFrame([{"layer": 1, "head": 2, "position": 0, "token": 5, "share": 1.0}])
+    return Findings(heads, heads.iloc[:0], activations, profile, sinks, 0.3, T)
+
+
+def record(*subjects: Subject) -> Record:
+    text = {"name": "a/b.txt", "T": T, "sequences": 1, "lengths": [T], "amount": f"1 × {T} tokens"}
+    text |= {"token_0": "token 0 is '<s>'", "uniform_sink": {"causal": 0.2}}
+    found = Record({"name": "a/model"}, text, {"eps": 0.3}, lambda id: f"t{id}")
+    found.subjects += subjects or (Subject("model", findings()),)
+    return found
+
+
+def test_layers_are_means_over_their_heads():
+    table = layers_table(findings(sink=0.9), 0.3)
+    assert table["sink"].tolist() == pytest.approx([0.45, 0.6], abs=EXACT)
+    assert table["above"].tolist() == [1, 2], "0.3 itself is not above 0.3"
+    assert table["heads"].tolist() == [2, 3]
+    assert table["top"].tolist() == [10.0, 5000.0]
+
+
+def test_the_document_has_no_nan_and_reads_back():
+    told = document(record())
+    assert json.loads(json.dumps(told, allow_nan=False)) == told
+    assert told["heads"][0]["entropy"] is None
+    assert told["kv_cache"]["keep_positions"] == [0]
+    assert told["kv_cache"]["sinks"][0]["text"] == "t5"
+    assert plain({"a": (np.float32(1.5), math.inf)}) == {"a": [1.5, None]}
+
+
+def test_a_long_profile_keeps_its_beginning(tmp_path, monkeypatch):
+    monkeypatch.setattr(probe_record, "PROFILE_ROWS", 40)
+    write_files(record(), tmp_path, "csv")
+    written = pandas.read_csv(tmp_path / "profile.csv")
+    assert len(written) <= 40
+    kept = sorted(set(written["position"]))
+    assert kept[:2] == [0, 1]
+    assert kept[-1] == T - 1
+
+
+def test_several_subjects_share_the_tables(tmp_path):
+    write_files(record(Subject("one", findings()), Subject("two", findings((1, 1)))), tmp_path, "csv")
+    table = pandas.read_csv(tmp_path / "heads.csv")
+    assert table.groupby("subject").size().to_dict() == {"one": 5, "two": 2}
+    assert table.columns[0] == "subject"
+
+
+def test_pictures_of_several_subjects_with_gaps(tmp_path):
+    many = record(Subject("one", findings()), Subject("x" * 40, findings((1, 1))))
+    many.patterns = {"0.0": np.tril(np.full((3, 3), 0.3)), "1.0": np.eye(3)}
+    many.pattern_tokens = ["$a", "b\n", " longer than that"]
+    drawn = probe_pictures.write_pictures(many, tmp_path)
+    assert [path.stem for path, _ in drawn] == list(probe_pictures.CAPTIONS)
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path, _ in drawn)
+
+
+def test_the_uniform_profile_is_that_of_uniform_causal_attention():
+    weights = np.tril(np.ones((T, T)))
+    weights /= weights.sum(axis=1, keepdims=True)
+    α = weights.sum(axis=0) / np.arange(T, 0, -1)
+    position, mean = probe_pictures._uniform_profile(T)
+    assert mean == pytest.approx(α, abs=EXACT)
+    assert position[0] == 1
