@@ -18,10 +18,10 @@ import torch
 
 from softmaxlab.cli import main
 from softmaxlab.probing import watch
-from softmaxlab.probing.corpora import texts
 from softmaxlab.probing.definitions import FULL
-from softmaxlab.probing.demo import quiet
-from softmaxlab.probing.load import load
+from softmaxlab.probing.models.corpora import texts
+from softmaxlab.probing.models.demo import quiet
+from softmaxlab.probing.models.load import load
 from tests.probing.checkpoints import TEXT, WORDS, llama, saved, sizes, tokenizer
 from tests.probing.conftest import demo_cache  # noqa: F401  a fixture
 
@@ -79,7 +79,7 @@ def test_the_document_holds_what_watch_reports_and_how_to_do_it_again(capsys, fo
 
 
 def test_the_numbers_are_those_of_the_library(capsys, folder):
-    from softmaxlab.probing.corpora import sequences
+    from softmaxlab.probing.models.corpora import sequences
 
     loaded = load(folder)
     with watch(loaded.model) as w, torch.no_grad():

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from softmaxlab.probing import demo
+from softmaxlab.probing.models import demo
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import torch
 
 from softmaxlab.errors import SpecError
 from softmaxlab.probing import watch
-from softmaxlab.probing.arrays import from_weights
+from softmaxlab.probing.streaming.arrays import from_weights
 from tests.probing.families import batch, build, dense_layers, paddings
 
 AGREES = 1e-5  # float32 weights on both sides

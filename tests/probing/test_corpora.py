@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from softmaxlab.errors import SpecError
-from softmaxlab.probing.corpora import BUILT_IN, _starts, batches, sequences, texts, token_0
+from softmaxlab.probing.models.corpora import BUILT_IN, _starts, batches, sequences, texts, token_0
 from tests.probing.checkpoints import TEXT, WORDS, tokenizer
 
 BOS, EOS, PAD = 1, 2, 3

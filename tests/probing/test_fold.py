@@ -5,16 +5,16 @@ import pytest
 import torch
 
 from softmaxlab.errors import SpecError
-from softmaxlab.probing import corpora
-from softmaxlab.probing.attach import attached
-from softmaxlab.probing.constants import Constants
-from softmaxlab.probing.fold import fold_sink
-from softmaxlab.probing.load import load
-from softmaxlab.probing.loss import change, loss
-from softmaxlab.probing.outputs import output_map
-from softmaxlab.probing.prefix import Prefix
-from softmaxlab.probing.prune import pruned
-from softmaxlab.probing.quantise import LEVELS, linear_maps, quantise, quantised
+from softmaxlab.probing.changes.constants import Constants
+from softmaxlab.probing.changes.fold import fold_sink
+from softmaxlab.probing.changes.loss import change, loss
+from softmaxlab.probing.changes.outputs import output_map
+from softmaxlab.probing.changes.prefix import Prefix
+from softmaxlab.probing.changes.prune import pruned
+from softmaxlab.probing.changes.quantise import LEVELS, linear_maps, quantise, quantised
+from softmaxlab.probing.models import corpora
+from softmaxlab.probing.models.load import load
+from softmaxlab.probing.streaming.attach import attached
 from softmaxlab.probing.watch import watch
 from tests.probing.families import HEADS, LENGTH, PADDING, VOCAB, batch, build, padding
 

@@ -14,8 +14,8 @@ import torch
 from huggingface_hub.errors import LocalEntryNotFoundError
 
 from softmaxlab.errors import SpecError
-from softmaxlab.probing import checkpoint, demo, hub
-from softmaxlab.probing.load import Loaded, load
+from softmaxlab.probing.models import checkpoint, demo, hub
+from softmaxlab.probing.models.load import Loaded, load
 from tests.probing.checkpoints import WORDS, llama, saved, sizes, tokenizer
 from tests.probing.gguf_file import gguf_arrays, write_gguf
 

@@ -8,7 +8,7 @@ import torch
 import transformers as tf
 
 from softmaxlab.errors import SpecError
-from softmaxlab.probing.loss import Loss, as_batches, change, loss
+from softmaxlab.probing.changes.loss import Loss, as_batches, change, loss
 from tests.probing import families
 from tests.probing.families import batch, build
 

@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from softmaxlab.errors import SpecError
-from softmaxlab.probing.attach import attached
-from softmaxlab.probing.loss import change, loss
-from softmaxlab.probing.prune import Gains, estimates, prune, pruned
+from softmaxlab.probing.changes.loss import change, loss
+from softmaxlab.probing.changes.prune import Gains, estimates, prune, pruned
+from softmaxlab.probing.streaming.attach import attached
 from tests.probing.families import HEADS, LAYERS, VOCAB, WIDTH, batch, build
 
 ROUND_OFF = 1e-5  # float32 logits

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from softmaxlab import measure
-from softmaxlab.probing import call
-from softmaxlab.probing.redundancy import redundancy, similarity
+from softmaxlab.probing.changes.redundancy import redundancy, similarity
+from softmaxlab.probing.streaming import call
 from tests.probing import families
 from tests.probing.families import batch, build, dense_layers, is_cross
 

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from softmaxlab.probing import call as calls
 from softmaxlab.probing import watch
-from softmaxlab.probing.call import Call
-from softmaxlab.probing.fast import fast_sums
-from softmaxlab.probing.passes import Place
-from softmaxlab.probing.rows import softmax_rows, weight_rows
-from softmaxlab.probing.sums import sums_of
+from softmaxlab.probing.streaming import call as calls
+from softmaxlab.probing.streaming.call import Call
+from softmaxlab.probing.streaming.fast import fast_sums
+from softmaxlab.probing.streaming.passes import Place
+from softmaxlab.probing.streaming.rows import softmax_rows, weight_rows
+from softmaxlab.probing.streaming.sums import sums_of
 from tests.probing.families import build
 
 AGREES = 1e-5  # float32 scores, per query

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from softmaxlab.probing import attach, watch
+from softmaxlab.probing import watch
 from softmaxlab.probing.definitions import FAST, FULL
+from softmaxlab.probing.streaming import attach
 from tests.probing import dense
 from tests.probing.families import CASES, FAMILIES, SAMPLES, batch, build, dense_layers, is_cross
 

@@ -78,9 +78,9 @@ class Asked:
             raise SpecError(f"--eps must lie between 0 and 1, got {self.eps:g}")
 
     def _check_words(self) -> None:
-        from softmaxlab.probing.corpora import Bos
-        from softmaxlab.probing.fold import METHODS
-        from softmaxlab.probing.load import DTYPES
+        from softmaxlab.probing.changes.fold import METHODS
+        from softmaxlab.probing.models.corpora import Bos
+        from softmaxlab.probing.models.load import DTYPES
         from softmaxlab.training.table import check_table
 
         known = {"bos": get_args(Bos), "statistics": ("full", "fast"), "format": FORMATS}
@@ -97,7 +97,7 @@ class Asked:
                 raise SpecError(f"--bias {self.bias} belongs to --swap MAP")
             return
         from softmaxlab.attention import MAPS
-        from softmaxlab.probing.biases import check_bias
+        from softmaxlab.probing.maps.biases import check_bias
 
         if "mlp" in MAPS[self.swap].parameters:
             raise SpecError(f"map {self.swap!r} needs a network trained with the model, which a swap does not have")

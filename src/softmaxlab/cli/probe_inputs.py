@@ -12,11 +12,11 @@ from torch import Tensor, nn
 
 from softmaxlab.core.random import generator
 from softmaxlab.errors import SpecError
-from softmaxlab.probing import corpora
-from softmaxlab.probing.corpora import Bos, Corpus
-from softmaxlab.probing.eager import eager_sites
-from softmaxlab.probing.load import Loaded
-from softmaxlab.probing.sites import root
+from softmaxlab.probing.models import corpora
+from softmaxlab.probing.models.corpora import Bos, Corpus
+from softmaxlab.probing.models.load import Loaded
+from softmaxlab.probing.streaming.eager import eager_sites
+from softmaxlab.probing.streaming.sites import root
 
 LENGTH = 512  # tokens, unless asked otherwise or the model takes fewer
 BEGINNING = 64  # tokens

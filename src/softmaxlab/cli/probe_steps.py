@@ -9,14 +9,14 @@ from torch import Tensor
 
 from softmaxlab.cli.probe_asked import Asked
 from softmaxlab.cli.probe_inputs import Inputs
-from softmaxlab.probing.corpora import Corpus
-from softmaxlab.probing.eager import eager_sites, told
-from softmaxlab.probing.fold import fold_sink
-from softmaxlab.probing.load import Loaded
-from softmaxlab.probing.loss import change, evaluating, loss
+from softmaxlab.probing.changes.fold import fold_sink
+from softmaxlab.probing.changes.loss import change, evaluating, loss
+from softmaxlab.probing.changes.quantise import quantised
+from softmaxlab.probing.models.corpora import Corpus
+from softmaxlab.probing.models.load import Loaded
 from softmaxlab.probing.probe import Findings, examine
-from softmaxlab.probing.quantise import quantised
-from softmaxlab.probing.sites import Site, root
+from softmaxlab.probing.streaming.eager import eager_sites, told
+from softmaxlab.probing.streaming.sites import Site, root
 from softmaxlab.report.probe_record import Record
 
 TOLERANCE = {torch.float64: 1e-4, torch.float32: 1e-4}  # sums of T terms in float32, twenty times the usual difference
@@ -98,8 +98,8 @@ def draw_patterns(asked: Asked, loaded: Loaded, corpus: Corpus, given: Inputs, r
 
 def prune(asked: Asked, loaded: Loaded, corpus: Corpus, given: Inputs, record: Record) -> None:
     """How alike heads are, and the loss without the least needed; heads are chosen on text that does not judge."""
-    from softmaxlab.probing.prune import prune as prune_heads
-    from softmaxlab.probing.redundancy import redundancy
+    from softmaxlab.probing.changes.prune import prune as prune_heads
+    from softmaxlab.probing.changes.redundancy import redundancy
 
     alike: Any = redundancy(loaded.model, given.batches)
     nearest = alike.sort_values("outputs", ascending=False).head(ALIKE).to_dict("records")

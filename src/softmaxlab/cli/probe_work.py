@@ -10,13 +10,13 @@ import typer
 from softmaxlab.cli.probe_asked import Asked
 from softmaxlab.cli.probe_inputs import Inputs, Wanted, inputs
 from softmaxlab.errors import SpecError
-from softmaxlab.probing.corpora import Corpus, texts
-from softmaxlab.probing.eager import eager_sites
-from softmaxlab.probing.load import Loaded, load
-from softmaxlab.probing.loss import change, lacks_loss, loss
+from softmaxlab.probing.changes.loss import change, lacks_loss, loss
+from softmaxlab.probing.maps.swap import swapped
+from softmaxlab.probing.models.corpora import Corpus, texts
+from softmaxlab.probing.models.load import Loaded, load
 from softmaxlab.probing.probe import examine
-from softmaxlab.probing.sites import root
-from softmaxlab.probing.swap import swapped
+from softmaxlab.probing.streaming.eager import eager_sites
+from softmaxlab.probing.streaming.sites import root
 from softmaxlab.report.probe_record import Record, Subject
 
 FLOP = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (0.0, "k"))
@@ -132,11 +132,11 @@ def _wanted(asked: Asked) -> Wanted:
 
 def _check_fit(asked: Asked, loaded: Loaded) -> None:
     """Refuse what this model does not have, before any pass over the text."""
-    from softmaxlab.probing.attach import refuse_unswitchable
+    from softmaxlab.probing.streaming.attach import refuse_unswitchable
 
     found = [site for site in eager_sites(loaded.model) if not site.cross]
     if not asked.eager:
-        from softmaxlab.probing.sites import sites
+        from softmaxlab.probing.streaming.sites import sites
 
         refuse_unswitchable(root(loaded.model), sites(loaded.model))
     for layer in asked.layers or ():

@@ -15,8 +15,8 @@ import torch
 from torch import nn
 
 from softmaxlab.errors import SpecError
+from softmaxlab.probing.changes.loss import Change, Loss, as_batches, change, evaluating, forward, lacks_loss, loss
 from softmaxlab.probing.definitions import EPS, FULL, PAPER_EPS
-from softmaxlab.probing.loss import Change, Loss, as_batches, change, evaluating, forward, lacks_loss, loss
 from softmaxlab.probing.watch import watch
 
 

@@ -1,7 +1,7 @@
 """What every number of a report means, in one sentence each."""
 
-from softmaxlab.probing.rows import ABOVE
-from softmaxlab.probing.tally import ENOUGH
+from softmaxlab.probing.streaming.rows import ABOVE
+from softmaxlab.probing.streaming.tally import ENOUGH
 
 EPS = 0.3  # the threshold above which the literature speaks of a sink
 PAPER_EPS = 0.9  # the polarization paper's

@@ -10,10 +10,10 @@ from torch import Tensor, nn
 
 from softmaxlab.core.progress import Progress
 from softmaxlab.errors import SpecError
-from softmaxlab.probing.corpora import batches as padded_batches
+from softmaxlab.probing.changes.loss import evaluating
 from softmaxlab.probing.definitions import EPS
-from softmaxlab.probing.loss import evaluating
-from softmaxlab.probing.sites import root
+from softmaxlab.probing.models.corpora import batches as padded_batches
+from softmaxlab.probing.streaming.sites import root
 from softmaxlab.probing.watch import Statistics, watch
 
 Batch = Mapping[str, Any]

@@ -23,10 +23,10 @@ from softmaxlab.core.registry import Named
 from softmaxlab.core.result import Outcome, Result, Status
 from softmaxlab.core.spec import Spec
 from softmaxlab.errors import SpecError
-from softmaxlab.probing.extra import transformers
+from softmaxlab.probing.maps.saving import save_swapped
+from softmaxlab.probing.maps.swap import swapped
+from softmaxlab.probing.models.extra import transformers
 from softmaxlab.probing.probe import examine
-from softmaxlab.probing.saving import save_swapped
-from softmaxlab.probing.swap import swapped
 
 HELD_OUT = 0.05
 WARM_UP = 0.1  # share of the steps in which the learning rate rises
@@ -67,7 +67,7 @@ class LanguageModel(Spec):
 
 def trained(spec: LanguageModel, device: str = "cpu") -> tuple[Any, Any, dict[str, Tensor], Result]:
     """The trained model, its tokenizer, the learned biases by module (empty without), and what was measured."""
-    from softmaxlab.probing.loss import loss
+    from softmaxlab.probing.changes.loss import loss
 
     tokenizer, train, test = corpus(spec.vocab)
     model = build(spec).to(device)

@@ -15,19 +15,19 @@ import pandas
 from torch import Tensor, nn
 
 from softmaxlab.errors import SpecError, unknown
-from softmaxlab.probing.activations import Activations
-from softmaxlab.probing.attach import Desk, attached
-from softmaxlab.probing.call import Call
 from softmaxlab.probing.definitions import EPS
-from softmaxlab.probing.eager import eager_sites, told
-from softmaxlab.probing.fast import fast_sums
-from softmaxlab.probing.passes import Passes
-from softmaxlab.probing.pattern import pattern_sums
-from softmaxlab.probing.rows import Rows, softmax_rows, weight_rows
-from softmaxlab.probing.sites import Site, root
-from softmaxlab.probing.sums import sums_of, value_sums
-from softmaxlab.probing.tables import Measured, heads_table, profile_table, sinks_table
-from softmaxlab.probing.tally import Tally
+from softmaxlab.probing.streaming.activations import Activations
+from softmaxlab.probing.streaming.attach import Desk, attached
+from softmaxlab.probing.streaming.call import Call
+from softmaxlab.probing.streaming.eager import eager_sites, told
+from softmaxlab.probing.streaming.fast import fast_sums
+from softmaxlab.probing.streaming.passes import Passes
+from softmaxlab.probing.streaming.pattern import pattern_sums
+from softmaxlab.probing.streaming.rows import Rows, softmax_rows, weight_rows
+from softmaxlab.probing.streaming.sites import Site, root
+from softmaxlab.probing.streaming.sums import sums_of, value_sums
+from softmaxlab.probing.streaming.tables import Measured, heads_table, profile_table, sinks_table
+from softmaxlab.probing.streaming.tally import Tally
 
 Statistics = Literal["full", "fast"]
 

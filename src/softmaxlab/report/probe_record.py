@@ -24,7 +24,7 @@ from softmaxlab.probing.definitions import DEFINITIONS, PAPER_EPS
 from softmaxlab.training.table import write_table
 
 if TYPE_CHECKING:
-    from softmaxlab.probing.loss import Change, Loss
+    from softmaxlab.probing.changes.loss import Change, Loss
     from softmaxlab.probing.probe import Findings
 
 SCHEMA = 1

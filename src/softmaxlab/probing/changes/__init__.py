@@ -1,0 +1,1 @@
+"""What a change of a model costs: its loss, heads removed, its sink folded, eight bits."""

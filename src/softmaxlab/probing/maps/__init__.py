@@ -1,0 +1,1 @@
+"""Other attention maps in a pretrained model: swapped in, calibrated, saved."""

@@ -1,0 +1,131 @@
+"""bias="calibrated": the b_h of every head with which a mean over the calibration batches comes out as stated.
+
+Means are over all queries that are not padding, and hold in the swapped model: each site is solved with the sites that
+run before it swapped already. `total` is Σ_j w_ij over the keys.
+
+    softmax1          mean total = total_0·(1 − sink_0), with total_0 and sink_0 those that `watch` reports of the model
+                      as it is: without a learned sink, the weight on nowhere is the weight the first token had
+    sigmoid           mean total = 1, as in softmax
+    sigmoid_norm      mean Σ_j σ(χ_ij + b) = 1: what sums to 1 in the mean are the weights before they are normalised
+    bayes_softmax     mean total = 1 for every head (a learned sink counts as a key), with mean over heads of b = 0
+
+A model of L layers runs L times over the batches, each time one layer further.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
+from typing import Any
+
+import pandas
+import torch
+from torch import Tensor, nn
+
+from softmaxlab.core.progress import Progress
+from softmaxlab.errors import SpecError
+from softmaxlab.probing.maps.match import Queries, equal_shares, nowhere_bias, unit_totals
+from softmaxlab.probing.maps.weigh import weigher, weighing
+from softmaxlab.probing.streaming.attach import Desk, attached
+from softmaxlab.probing.streaming.call import Call
+from softmaxlab.probing.streaming.passes import Passes
+from softmaxlab.probing.watch import watch
+
+Batch = Mapping[str, Any] | Tensor  # the model's arguments, or its token ids [B, T]
+Runs = list[dict[str, Any]]
+
+
+class _Seen(Exception):
+    """Ends a forward pass once the site of interest has been read."""
+
+
+def calibrated(model: nn.Module, map: str, batches: Sequence[Batch] | Batch) -> dict[str, Tensor]:
+    """b [head] for every site, by module name."""
+    runs = _runs(batches)
+    found: dict[str, Tensor] = {}
+    with ExitStack() as stack:
+        stack.enter_context(torch.no_grad())
+        stack.enter_context(torch.compiler.set_stance("force_eager"))  # a pass that ends early cannot be compiled
+        _evaluate(model, stack)
+        desks = {desk.site.name: desk for desk in stack.enter_context(attached(model))}
+        for desk in desks.values():
+            stack.enter_context(weighing(desk, None, False))
+        left = _left(model, desks, runs)
+        progress = stack.enter_context(Progress(len(left), f"calibrating {map}"))
+        for name, target in left.items():
+            found[name] = _solve(map, _read(model, desks[name], runs), target).float()
+            stack.enter_context(weighing(desks[name], weigher(map, lambda name=name: found[name]), False))
+            progress.advance()
+    return found
+
+
+def _runs(batches: Sequence[Batch] | Batch) -> Runs:
+    batches = [batches] if isinstance(batches, (Mapping, Tensor)) else list(batches)
+    if not batches:
+        raise SpecError("calibration must hold at least one batch, got none")
+    for batch in batches:
+        if not isinstance(batch, (Mapping, Tensor)):
+            kind = type(batch).__name__
+            raise SpecError(f"a calibration batch must be a dictionary of inputs or a tensor of token ids, got {kind}")
+    return [{"input_ids": torch.atleast_2d(batch)} if isinstance(batch, Tensor) else dict(batch) for batch in batches]
+
+
+def _evaluate(model: nn.Module, stack: ExitStack) -> None:
+    """Switch dropout off until the stack unwinds."""
+    for module in model.modules():
+        stack.callback(setattr, module, "training", module.training)
+    model.eval()
+
+
+def _left(model: nn.Module, desks: dict[str, Desk], runs: Runs) -> dict[str, Tensor]:
+    """total_0·(1 − sink_0) [head] of each site, in the order in which they run."""
+    calls: Counter[str] = Counter()
+
+    def count(desk: Desk, call: Call, out: Tensor) -> None:
+        calls[desk.site.name] += 1
+
+    with watch(model, statistics="fast") as w, ExitStack() as stack:
+        for desk in desks.values():
+            desk.observers.append(count)
+            stack.callback(desk.observers.remove, count)
+        for run in runs:
+            model(**run)
+    for name in desks:
+        if calls[name] != len(runs):
+            raise SpecError(
+                f"calibration needs {name} to run once for every batch, and it ran {calls[name]} times for {len(runs)}"
+            )
+    tables = [w.report("self"), w.report("cross")]
+    heads = pandas.concat([table for table in tables if len(table)])
+    heads["left"] = heads["total"] * (1 - heads["sink"])
+    left = {name: torch.tensor(heads.loc[heads["module"] == name, "left"].tolist()) for name in calls}
+    for name, share in left.items():
+        if not ((share > 0) & (share < 1)).all():
+            raise SpecError(f"calibration needs more than one token a text: heads of {name} see only the first")
+    return left
+
+
+def _read(model: nn.Module, desk: Desk, runs: Runs) -> list[Queries]:
+    """What every batch asks of a site."""
+    found: list[Queries] = []
+    passes = Passes([desk.site])
+
+    def read(desk: Desk, call: Call, out: Tensor) -> None:
+        place = passes.place(desk.site, call.shape, call.mask, call.q.device)
+        found.append((call, place.counted))
+        raise _Seen
+
+    desk.observers.append(read)
+    try:
+        for run in runs:
+            with suppress(_Seen):
+                model(**run)
+    finally:
+        desk.observers.remove(read)
+        passes.close()
+    return found
+
+
+def _solve(map: str, read: list[Queries], left: Tensor) -> Tensor:
+    if map == "softmax1":
+        return nowhere_bias(read, left)
+    return equal_shares(read) if map == "bayes_softmax" else unit_totals(read)

@@ -1,0 +1,1 @@
+"""Models and texts: where they come from, and what is refused."""

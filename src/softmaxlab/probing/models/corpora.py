@@ -1,0 +1,202 @@
+"""Texts to probe a model with, and the token sequences cut from them.
+
+Built in, real English prose that comes with Python, so nothing is fetched: `python`, the reference manual's topics
+(`pydoc_data.topics`, each paragraph once), and `licence`, the text of Python's licence. They differ a little between
+Python versions: name and sha256 are printed with every number.
+"""
+
+import hashlib
+import json
+import logging
+import sys
+import sysconfig
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import torch
+from torch import Tensor
+
+from softmaxlab.core.random import generator
+from softmaxlab.errors import SpecError, unknown
+from softmaxlab.probing.models.special import Special, special_tokens
+
+log = logging.getLogger(__name__)
+Bos = Literal["auto", "yes", "no"]
+BLANK = "\n\n"
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Texts with the name they were asked by and the sha256 of all of them, joined by blank lines (UTF-8)."""
+
+    name: str
+    texts: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not any(text.strip() for text in self.texts):
+            raise SpecError(f"text {self.name!r} is empty")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.texts)
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(BLANK.join(self.texts).encode()).hexdigest()
+
+    def paragraphs(self) -> tuple[str, ...]:
+        """The texts cut at blank lines, for models that read short texts of their own."""
+        parts = (part.strip() for text in self.texts for part in text.replace("\r\n", "\n").split(BLANK))
+        return tuple(part for part in parts if part)
+
+
+def _python() -> str:
+    from pydoc_data.topics import topics
+
+    paragraphs = (part for name in sorted(topics) for part in topics[name].strip().split(BLANK))
+    return BLANK.join(dict.fromkeys(paragraphs))  # topics quote each other; a copy would reward copying heads
+
+
+def _licence() -> str:
+    places = [Path(sysconfig.get_path("stdlib")) / name for name in ("LICENSE.txt", "LICENSE")]
+    if found := [place for place in places if place.is_file()]:
+        return found[0].read_text("utf-8")
+    raise SpecError(f"text 'licence': this Python came without its licence file ({places[0]}); try 'python'")
+
+
+BUILT_IN: dict[str, Callable[[], str]] = {"python": _python, "licence": _licence}
+DEFAULT = "python"
+
+
+def texts(source: str | Path = DEFAULT, *, field: str = "text") -> Corpus:
+    """A built-in text by name, "-" for stdin, a `.jsonl` file (a text a line, in `field`), or a file of plain text."""
+    name = str(source)
+    if name in BUILT_IN:
+        return Corpus(name, (BUILT_IN[name](),))
+    if name == "-":
+        return Corpus("stdin", (_decoded(sys.stdin.buffer.read(), "stdin"),))
+    path = Path(name).expanduser()
+    if path.is_dir():
+        raise SpecError(f"text {name!r} is a folder, expected a file")
+    if not path.exists():
+        raise SpecError(f"text {name!r} is no file; {unknown('built-in text', name, BUILT_IN)}")
+    try:
+        content = _decoded(path.read_bytes(), name)
+    except OSError as error:
+        raise SpecError(f"text {name!r} cannot be read: {error}") from None
+    return Corpus(name, tuple(_records(content, name, field)) if path.suffix == ".jsonl" else (content,))
+
+
+def sequences(
+    tokenizer: Any, texts: Iterable[str], length: int, samples: int, bos: Bos = "auto", seed: int = 0
+) -> list[Tensor]:
+    """`samples` sequences of exactly `length` tokens, cut without overlap at random places of the joined texts.
+
+    Each is dressed as the tokenizer dresses a text (`bos="auto"`), begins with a BOS ("yes"), or is text alone ("no").
+    """
+    for name, value in (("length", length), ("samples", samples)):
+        _check_count(name, value)
+    if not isinstance(seed, int) or seed < 0:
+        raise SpecError(f"seed must be a whole number of at least 0, got {seed!r}")
+    before, after = _around(special_tokens(tokenizer), bos)
+    body = length - len(before) - len(after)
+    if body < 1:
+        raise SpecError(f"length {length} leaves no room for text beside {len(before) + len(after)} special tokens")
+    joined = BLANK.join([texts] if isinstance(texts, str) else texts)
+    # verbose: no word about the model's length, the text is cut to pieces right away
+    ids = torch.tensor(tokenizer(joined, add_special_tokens=False, verbose=False).input_ids, dtype=torch.long)
+    if len(ids) < samples * body:
+        raise SpecError(
+            f"the text has {len(ids)} tokens, {samples} sequences of {length} need {samples * body}: "
+            "give more text, or ask for fewer or shorter sequences"
+        )
+    log.debug("%s", token_0(tokenizer, bos))
+    head, tail = torch.tensor(before, dtype=torch.long), torch.tensor(after, dtype=torch.long)
+    return [torch.cat([head, ids[start : start + body], tail]) for start in _starts(len(ids), body, samples, seed)]
+
+
+def token_0(tokenizer: Any, bos: Bos = "auto") -> str:
+    """One sentence: what the first token of every sequence is. Sinks depend on it more than on the text."""
+    special = special_tokens(tokenizer)
+    before, _ = _around(special, bos)
+    if before:
+        token = tokenizer.convert_ids_to_tokens(before[0])
+        return f"token 0 is {token!r}, " + ("as the tokenizer has it" if special.before else "put first on request")
+    if special.before:
+        return f"token 0 is ordinary text: {special.first!r}, which the tokenizer puts first, was left out on request"
+    rest = f"it has {special.bos!r}, bos='yes' puts it first" if special.bos else "it has none"
+    return f"token 0 is ordinary text: the tokenizer adds no BOS ({rest})"
+
+
+def batches(tokenizer: Any, texts: Iterable[str], max_length: int, batch_size: int) -> list[dict[str, Tensor]]:
+    """Separate texts, cut at `max_length` tokens, padded to the longest of their batch on the tokenizer's side.
+
+    Without a pad token the EOS (or 0) fills up; the mask, 1 on real tokens, hides it either way.
+    """
+    _check_count("max_length", max_length)
+    _check_count("batch_size", batch_size)
+    rows = [tokenizer(text, truncation=True, max_length=max_length).input_ids for text in texts]
+    if not rows:
+        raise SpecError("there are no texts")
+    if empty := [i for i, row in enumerate(rows) if not row]:
+        raise SpecError(f"text number {empty[0]} has no tokens")
+    pad = next((i for i in (tokenizer.pad_token_id, tokenizer.eos_token_id) if i is not None), 0)
+    left = tokenizer.padding_side == "left"
+    return [_padded(rows[i : i + batch_size], pad, left) for i in range(0, len(rows), batch_size)]
+
+
+def _padded(rows: list[list[int]], pad: int, left: bool) -> dict[str, Tensor]:
+    width = max(map(len, rows))
+    ids = torch.full((len(rows), width), pad, dtype=torch.long)
+    mask = torch.zeros_like(ids)
+    for i, row in enumerate(rows):
+        place = slice(width - len(row), width) if left else slice(len(row))
+        ids[i, place] = torch.tensor(row, dtype=torch.long)
+        mask[i, place] = 1
+    return {"input_ids": ids, "attention_mask": mask}
+
+
+def _around(special: Special, bos: Bos) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The tokens before and after the text of a sequence."""
+    if bos not in get_args(Bos):
+        raise unknown("bos", bos, get_args(Bos))
+    if bos == "no":
+        return (), ()
+    if bos == "yes" and not special.before:
+        if special.bos_id is None:
+            raise SpecError("bos='yes', but the tokenizer has no BOS token; expected 'auto' or 'no'")
+        return (special.bos_id,), special.after
+    return special.before, special.after
+
+
+def _starts(tokens: int, body: int, samples: int, seed: int) -> list[int]:
+    """Where the pieces begin: every placement without overlap is equally likely."""
+    free = tokens - samples * body
+    gaps = generator(seed, "sequences").choice(free + samples, samples, replace=False)
+    return [int(gap) + i * (body - 1) for i, gap in enumerate(sorted(gaps))]
+
+
+def _check_count(name: str, value: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise SpecError(f"{name} must be a whole number of at least 1, got {value!r}")
+
+
+def _decoded(content: bytes, name: str) -> str:
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise SpecError(f"text {name!r} is not UTF-8: {error}") from None
+
+
+def _records(content: str, name: str, field: str) -> Iterator[str]:
+    for number, line in enumerate(content.split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except ValueError as error:
+            raise SpecError(f"{name}, line {number} is not JSON: {error}") from None
+        if not isinstance(record, dict) or not isinstance(record.get(field), str):
+            raise SpecError(f"{name}, line {number} has no text in {field!r}")
+        yield record[field]

@@ -1,0 +1,54 @@
+"""Weights that are already there, in place of a call that computes them.
+
+Which keys a query may see is read off the weights: those that some head gives weight, in some sequence, at the same
+positions. Hidden keys have weight 0 everywhere; a visible one would have to be 0 in all heads of all sequences.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from softmaxlab.probing.streaming.call import tiled
+from softmaxlab.probing.streaming.passes import Place
+from softmaxlab.probing.streaming.rows import Rows, weight_rows
+from softmaxlab.probing.streaming.sums import Sums, sums_of, value_sums
+
+
+@dataclass(frozen=True, eq=False)
+class Pattern:
+    """Weights w [B, H, Tq, Tk] of one layer; `seen` [Tq, Tk]: which keys some query at that position sees."""
+
+    w: Tensor
+    seen: Tensor
+    real: Tensor  # [B, Tk], keys that are not padding
+    causal: bool = False  # if they are, `seen` says so
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        B, H, rows, keys = self.w.shape
+        return B, H, rows, keys
+
+    def hidden(self, rows: slice, keys: int) -> Tensor:
+        return ~(self.seen[rows, :keys] & self.real[:, None, None, :keys])
+
+    def tiles(self) -> Iterator[tuple[slice, int]]:
+        return ((rows, self.shape[-1]) for rows in tiled(self.shape))
+
+
+def pattern_sums(w: Tensor, place: Place, nowhere: bool = False, v: Tensor | None = None) -> Sums:
+    """All sums of weights w [B, H, Tq, Tk]; with the values v [B, H_kv, Tk, D] also what needs them."""
+    seen = (w * place.counted[:, None, :, None] != 0).any(dim=1).any(dim=0)
+    pattern = Pattern(w, seen, place.real)
+
+    def measure(rows: slice, keys: int, counted: Tensor) -> Rows:
+        tile = w[:, :, rows, :keys].to(torch.promote_types(w.dtype, torch.float32))
+        return weight_rows(tile, place.first, counted, nowhere)
+
+    sums, first, total = sums_of(pattern, place, measure)
+    if v is None:
+        return sums
+    grouped = w.to(v.dtype).unflatten(1, (v.shape[1], -1)) @ v.unsqueeze(2)
+    out = grouped.flatten(1, 2).transpose(1, 2)
+    return sums | value_sums(v, place, first, total, out)

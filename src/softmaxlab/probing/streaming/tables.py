@@ -1,0 +1,63 @@
+"""Tallies as tables."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas
+import torch
+
+from softmaxlab.probing.definitions import DEFINITIONS, FAST, FULL
+from softmaxlab.probing.streaming.tally import Tally
+
+Measured = Sequence[tuple[int, str, Tally]]  # layer, name of its attention module, what was measured there
+
+
+def heads_table(measured: Measured, statistics: str = "full") -> pandas.DataFrame:
+    """One row per layer and head: every statistic with its standard error, and how many sequences it comes from."""
+    names = FULL if statistics == "full" else FAST
+    tables = [_layer_table(layer, module, tally, names) for layer, module, tally in measured if tally.ratios]
+    columns = ["layer", "head", *(c for name in names for c in (name, f"{name}_se")), "queries", "sequences", "module"]
+    table = pandas.concat(tables, ignore_index=True) if tables else pandas.DataFrame(columns=columns)
+    table.attrs["definitions"] = {name: text for name, text in DEFINITIONS.items() if name in columns or "_" in name}
+    return table
+
+
+def _layer_table(layer: int, module: str, tally: Tally, names: Sequence[str]) -> pandas.DataFrame:
+    columns: dict = {}
+    for name in names:
+        ratio = tally.ratios.get(name)  # none of what needs values, where there are only weights
+        columns[name] = np.nan if ratio is None else ratio.mean().cpu().numpy()
+        columns[f"{name}_se"] = np.nan if ratio is None else ratio.error(tally.sequences).cpu().numpy()
+    heads = np.arange(len(columns["total"]))
+    queries = tally.ratios["total"].n.cpu().numpy().astype(int)
+    told = {"queries": queries, "sequences": tally.sequences, "module": module}
+    return pandas.DataFrame({"layer": layer, "head": heads, **columns, **told})
+
+
+def profile_table(measured: Measured) -> pandas.DataFrame:
+    """Mean over sequences of α_k for every position k from the first token."""
+    tables = [_layer_profile(layer, tally) for layer, _, tally in measured if tally.profile is not None]
+    columns = ["layer", "head", "position", "weight"]
+    return pandas.concat(tables, ignore_index=True) if tables else pandas.DataFrame(columns=columns)
+
+
+def _layer_profile(layer: int, tally: Tally) -> pandas.DataFrame:
+    mean = torch.as_tensor(tally.profile).div(torch.as_tensor(tally.profiled)).cpu().numpy()
+    heads, positions = mean.shape
+    head, position = np.divmod(np.arange(heads * positions), positions)
+    table = {"layer": layer, "head": head, "position": position, "weight": mean.ravel()}
+    return pandas.DataFrame(table).dropna()
+
+
+def sinks_table(measured: Measured) -> pandas.DataFrame:
+    """Keys that are sinks, the most frequent first."""
+    rows = [
+        {"layer": layer, "head": head, "position": position, "token": token, "share": count / tally.sequences}
+        for layer, _, tally in measured
+        for (head, position, token), count in tally.sinks.items()
+    ]
+    columns = ["layer", "head", "position", "token", "share"]
+    order = ["share", "layer", "head", "position"]
+    return pandas.DataFrame(rows, columns=columns).sort_values(
+        order, ascending=[False, True, True, True], ignore_index=True
+    )
