@@ -94,3 +94,10 @@ def test_an_unknown_or_missing_tracker_is_refused(tmp_path, monkeypatch):
     monkeypatch.setitem(trackers.PACKAGES, "wandb", "no_such_package")
     with pytest.raises(SpecError, match=r"tracker 'wandb' needs the package no_such_package: pip install"):
         trackers.choose("wandb", tmp_path)
+
+
+def test_a_loss_that_is_no_number_is_null(tmp_path):
+    log = trackers.Jsonl(tmp_path, TINY)
+    log.log(20, {"loss": float("nan")})
+    log.close()
+    assert lines_in(tmp_path)[-1] == {"step": 20, "loss": None}

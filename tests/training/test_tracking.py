@@ -87,3 +87,8 @@ def test_cls_weights_are_recorded_at_every_step_of_one_sample_of_each_label():
 def test_cls_needs_a_task_with_cls():
     with pytest.raises(SpecError, match="track 'cls' needs a task with CLS at its end, got Induction"):
         Run(task=SMALL, track=("cls",))
+
+
+def test_heads_without_scores_have_no_drive():
+    with pytest.raises(SpecError, match="track 'heads' needs a map whose weights depend on scores, got 'uniform'"):
+        Run(task=SMALL, map="uniform", track=("heads",))

@@ -4,6 +4,7 @@ from softmaxlab.training.checkpoint import load as load
 from softmaxlab.training.checkpoint import save as save
 from softmaxlab.training.forecast import forecast as forecast
 from softmaxlab.training.grid import grid as grid
+from softmaxlab.training.heads import attention_weights as attention_weights
 from softmaxlab.training.run import Run as Run
 from softmaxlab.training.run import train as train
 from softmaxlab.training.sweep import sweep as sweep
@@ -18,6 +19,7 @@ __all__ = [
     "Induction",
     "Run",
     "Task",
+    "attention_weights",
     "forecast",
     "grid",
     "load",

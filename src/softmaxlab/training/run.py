@@ -52,6 +52,8 @@ class Run(Spec):
             raise ValueError(f"task must have a query to measure, got none of {self.task.length()} positions")
         if len(set(self.track)) < len(self.track):
             raise ValueError(f"track must name each thing once, got {self.track}")
+        if "heads" in self.track and self.map == "uniform":
+            raise ValueError("track 'heads' needs a map whose weights depend on scores, got 'uniform'")
         if "cls" in self.track and self.task.causal():
             raise ValueError(f"track 'cls' needs a task with CLS at its end, got {type(self.task).__name__}")
         return self

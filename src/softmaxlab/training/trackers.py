@@ -6,6 +6,7 @@ is sent anywhere: wandb runs offline.
 """
 
 import json
+import math
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -34,7 +35,8 @@ class Jsonl:
         self.log(0, {"spec": spec.plain()})
 
     def log(self, step: int, values: dict) -> None:
-        self.file.write(json.dumps({"step": step} | values) + "\n")
+        told = {name: None if isinstance(x, float) and not math.isfinite(x) else x for name, x in values.items()}
+        self.file.write(json.dumps({"step": step} | told) + "\n")  # JSON has no NaN: a diverged loss is null
         self.file.flush()
 
     def close(self) -> None:

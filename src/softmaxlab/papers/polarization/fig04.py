@@ -182,7 +182,11 @@ def drawn(result: Result) -> str:
     """How many runs, of how many of the paper, what was left out, and of what length."""
     of_paper = OF_PAPER * len(HEADS) * len(MAPS) * len(result["runs"]) if result.notes["aux"] in AUX else 0
     total = {name: int(result[name].sum()) for name in ("runs", "paper", "passed", *_counted(result))}
-    told = [told_runs(total["runs"], total["paper"], of_paper), f"{total['passed']} with accuracy > {ACCURATE:g}"]
+    empty = "" if total["runs"] else "NOTHING IS DRAWN: no run in the table is one of this figure; "
+    told = [
+        empty + told_runs(total["runs"], total["paper"], of_paper),
+        f"{total['passed']} with accuracy > {ACCURATE:g}",
+    ]
     told += [f"{n} {why}, left out" for n, why in _left_out(total) if n]
     least, most = result.notes["epochs"]
     length = f"{most} epochs" if least == most else f"{least} to {most} epochs"
