@@ -313,3 +313,9 @@ def test_models_outside_the_registry_are_refused():
         swapped(build("gpt_neo"), "relu")
     with pytest.raises(SpecError, match="must be a transformers model, got Linear"):
         swapped(torch.nn.Linear(2, 2), "relu")
+
+
+def test_a_bias_of_one_axis_is_refused():
+    """Per head or per site? On a model with as many heads as layers nothing would tell."""
+    with pytest.raises(SpecError, match=r"got a tensor of shape \(2,\): per head or per site"):
+        swapped(build("llama"), "softmax1", bias=torch.zeros(2))

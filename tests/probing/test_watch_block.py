@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from softmaxlab.errors import SpecError
-from softmaxlab.probing import watch
+from softmaxlab.probing import swapped, watch
 from softmaxlab.probing.definitions import FULL
 from tests.probing.families import LAYERS, SAMPLES, batch, build
 
@@ -152,3 +152,43 @@ def test_bad_options(options, message):
 def test_no_transformers_model():
     with pytest.raises(SpecError, match="must be a transformers model, got Linear"), watch(torch.nn.Linear(2, 2)):
         pass
+
+
+def test_a_row_of_padding_alone_is_no_sequence():
+    model, inputs = build("llama"), batch("llama", "right")
+    with torch.no_grad(), watch(model) as w:
+        model(**inputs)
+    alone = {name: torch.cat([value, torch.zeros_like(value[:1])]) for name, value in inputs.items()}
+    with torch.no_grad(), watch(model) as padded:
+        model(**alone)
+    assert (padded.report()["sequences"] == SAMPLES).all()
+    np.testing.assert_allclose(padded.report()[list(FULL)], w.report()[list(FULL)], rtol=1e-5, atol=1e-6)
+
+
+def test_looking_at_a_report_does_not_end_a_sequence():
+    model, ids = build("llama"), torch.arange(3, 23)[None]
+    tables = []
+    for looks in (False, True):
+        with torch.no_grad(), watch(model) as w:
+            cache = model(ids[:, :12], use_cache=True).past_key_values
+            if looks:
+                w.report()
+            model(ids[:, 12:], past_key_values=cache)
+        tables.append(w.report())
+    assert (tables[0]["sequences"] == 1).all()
+    assert tables[0].equals(tables[1])
+
+
+def test_eager_attention_would_undo_a_swap():
+    model = build("llama")
+    with swapped(model, "relu"), pytest.raises(SpecError, match="another map is swapped in"), watch(model, eager=True):
+        pass
+
+
+def test_an_activation_that_is_no_number_is_told():
+    model = build("llama")
+    with torch.no_grad():
+        model.model.layers[0].mlp.down_proj.weight[0, 0] = float("nan")
+        with watch(model) as w:
+            model(**batch("llama"))
+    assert np.isnan(w.activations()["top"]).all()

@@ -6,6 +6,7 @@ from softmaxlab.probing.streaming.tally import ENOUGH
 EPS = 0.3  # the threshold above which the literature speaks of a sink
 PAPER_EPS = 0.9  # the polarization paper's
 
+ERROR = "…_se"
 _POOLED = "mean over all queries of all sequences that are not padding, the first query included"
 DEFINITIONS = {
     "layer": "self-attention layer, from 0 in the order of the model's modules (an encoder's before a decoder's)",
@@ -23,7 +24,7 @@ DEFINITIONS = {
     "sink_sequences": (
         "share of the sequences in which α_0 > ε, with α_k the mean weight on key k over the queries that see it"
     ),
-    "…_se": "standard error of the mean, with sequences as the independent samples",
+    ERROR: "standard error of the mean, with sequences as the independent samples",
     "sink keys": f"keys with α_k > ε that at least {ENOUGH:.0%} of the queries see",
 }
 FAST = ("sink", "entropy", "total", "empty", "sink_value", "sink_output", "sink_sequences")

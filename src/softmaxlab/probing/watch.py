@@ -100,12 +100,9 @@ class watch:
     def _measured(self, kind: str) -> Measured:
         if kind not in ("self", "cross"):
             raise unknown("kind", kind, ("self", "cross"))
-        found = [(self._sites[name], tally) for name, tally in self.tallies.items()]
-        for _, tally in found:
-            tally.close()
-        return sorted(
-            ((site.layer, site.name, tally) for site, tally in found if site.kind == kind), key=lambda entry: entry[0]
-        )
+        found = [(self._sites[name], tally.closed()) for name, tally in self.tallies.items()]
+        rows = ((site.layer, site.name, tally) for site, tally in found if site.kind == kind)
+        return sorted(rows, key=lambda row: row[0])
 
     def _add_call(self, desk: Desk, call: Call, out: Tensor) -> None:
         if not self._passes.running(desk.site):

@@ -97,6 +97,15 @@ def test_maps_that_nobody_solved_are_named(tables):
     assert "(no solved run: linear_norm)" in finding.measured
 
 
+def test_a_signed_map_with_sinks_makes_it_a_condition(tables):
+    tables([*of_all_maps(0.95, 0.2)[:-1], induction(1.0, map="linear_norm")])
+    assert CLAIM["sinks-maps"].judge({}).verdict is Verdict.CONDITION
+    tables([*of_all_maps(0.95, 0.2), *(induction(1.0, map="sigmoid", seed=seed) for seed in range(1, 4))])
+    assert CLAIM["sinks-maps"].judge({}).verdict is Verdict.HOLDS  # of four runs three have sinks, softmax all
+    tables([run for run in of_all_maps(0.95, 0.95)])
+    assert CLAIM["sinks-maps"].judge({}).verdict is Verdict.FAILS
+
+
 def test_diverged_runs_have_no_flip_rate(tables):
     diverged = {"status": "diverged", "flip_rate": None}
     cells = [*FULL["flips-one-head"][1], (Run(task=Classification(), layers=1, heads=1, map="mlp"), diverged)]

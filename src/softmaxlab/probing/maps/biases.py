@@ -83,6 +83,8 @@ def _keys(source: Any, found: list[Site]) -> list[Any]:
         raise SpecError(f"bias must be {_FORMS}; got {_short(source)}") from None
     if rows != len(found):
         raise SpecError(f"bias must have one row per attention module ({len(found)}), got {rows} rows")
+    if isinstance(source, Tensor) and source.dim() == 1:
+        raise SpecError(f"bias must be {_FORMS}; got a tensor of shape {tuple(source.shape)}: per head or per site?")
     return list(range(rows))
 
 

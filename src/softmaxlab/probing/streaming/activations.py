@@ -79,7 +79,7 @@ class Activations:
         found["median"] += median
         found["count"] += real.numel()
         found["moments"] += moments.cpu()
-        if top.item() > found["top"]:
+        if not top.item() <= found["top"]:  # also if it is no number, which is then told
             ids = place.ids
             told = -1 if ids is None or ids.shape[1] <= token else int(ids[sample, token])
             position = place.start + token - int(place.origin[sample])

@@ -58,6 +58,13 @@ def attached(model: nn.Module) -> Iterator[list[Desk]]:
             attachment.restore()
 
 
+def changed(top: Any) -> bool:
+    """Whether a map is swapped in, or a head pruned, somewhere in a model."""
+    attachment = top.__dict__.get(_ATTACHED)
+    desks = [] if attachment is None else attachment.desks
+    return any(desk.weigh is not None or desk.gain is not None for desk in desks)
+
+
 def refuse_unswitchable(top: Any, found: list[Site]) -> None:
     """Some models compute attention themselves; transformers would only log a warning and go on."""
     if not found or not top._can_set_attn_implementation():

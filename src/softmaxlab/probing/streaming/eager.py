@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from softmaxlab.errors import SpecError
+from softmaxlab.probing.streaming.attach import changed
 from softmaxlab.probing.streaming.sites import Site, numbered, root, sites
 
 Told = Callable[[Site, Tensor], None]  # a site and its weights
@@ -42,6 +43,8 @@ def told(model: nn.Module, found: list[Site], tell: Told) -> Iterator[None]:
 
 @contextmanager
 def _eager(top: Any) -> Iterator[None]:
+    if changed(top):
+        raise SpecError("eager=True measures the model's own softmax, but another map is swapped in: leave it out")
     configs = {id(module.config): module.config for module in top.modules() if hasattr(module, "config")}
     before = [(config, config._attn_implementation) for config in configs.values()]
     try:

@@ -6,7 +6,7 @@ import numpy as np
 import pandas
 import torch
 
-from softmaxlab.probing.definitions import DEFINITIONS, FAST, FULL
+from softmaxlab.probing.definitions import DEFINITIONS, ERROR, FAST, FULL
 from softmaxlab.probing.streaming.tally import Tally
 
 Measured = Sequence[tuple[int, str, Tally]]  # layer, name of its attention module, what was measured there
@@ -18,7 +18,7 @@ def heads_table(measured: Measured, statistics: str = "full") -> pandas.DataFram
     tables = [_layer_table(layer, module, tally, names) for layer, module, tally in measured if tally.ratios]
     columns = ["layer", "head", *(c for name in names for c in (name, f"{name}_se")), "queries", "sequences", "module"]
     table = pandas.concat(tables, ignore_index=True) if tables else pandas.DataFrame(columns=columns)
-    table.attrs["definitions"] = {name: text for name, text in DEFINITIONS.items() if name in columns or "_" in name}
+    table.attrs["definitions"] = {name: text for name, text in DEFINITIONS.items() if name in (*columns, ERROR)}
     return table
 
 

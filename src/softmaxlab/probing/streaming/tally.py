@@ -9,7 +9,7 @@ which five running sums give without keeping any S_i. A sequence stays open whil
 """
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -87,13 +87,20 @@ class Tally:
         """Count the open sequences."""
         if self._open is None:
             return
-        sums = self._open.sums
+        open = _real(self._open)
+        sums = open.sums
         self.sequences += _batch(sums)
         for name, ratio in _ratios(sums, self.eps).items():
             self.ratios[name] = self.ratios[name] + ratio if name in self.ratios else ratio
         if "columns" in sums:
-            self._close_columns(self._open)
+            self._close_columns(open)
         self._open = None
+
+    def closed(self) -> "Tally":
+        """A copy that counts the open sequences as they are now; this one may go on with them."""
+        copy = replace(self, ratios=dict(self.ratios), sinks=Counter(self.sinks))
+        copy.close()
+        return copy
 
     def _close_columns(self, open: Open) -> None:
         α, seen = (_from_first(open.sums[name], open.start) for name in ("columns", "seen"))
@@ -104,6 +111,13 @@ class Tally:
         sample, head, position = ((α > self.eps) & enough[:, None]).nonzero(as_tuple=True)
         tokens = _tokens(open.ids, sample, open.start[sample] + position)
         self.sinks.update(zip(head.tolist(), position.tolist(), tokens.tolist()))
+
+
+def _real(open: Open) -> Open:
+    """Without rows of a batch that are padding alone."""
+    real = open.sums["queries"][:, 0] > 0
+    sums = {name: x[real.to(x.device)] for name, x in open.sums.items()}
+    return Open(sums, open.start[real], open.length, None if open.ids is None else open.ids[real.to(open.ids.device)])
 
 
 def _tokens(ids: Tensor | None, sample: Tensor, index: Tensor) -> Tensor:
