@@ -92,5 +92,5 @@ def test_calibrated_biases_can_be_learned_further_and_tokens_alone_are_a_batch()
 
 @pytest.mark.parametrize("map", CALIBRATES)
 def test_one_token_says_nothing(map):
-    with pytest.raises(SpecError, match="more than one token"):
+    with pytest.raises(SpecError, match="at least two token ids"):
         swapped(build("llama"), map, bias="calibrated", calibration=[torch.tensor([[5]])])

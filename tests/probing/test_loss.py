@@ -8,7 +8,8 @@ import torch
 import transformers as tf
 
 from softmaxlab.errors import SpecError
-from softmaxlab.probing.changes.loss import Loss, as_batches, change, loss
+from softmaxlab.probing.changes.loss import Loss, change, loss
+from softmaxlab.probing.running import as_batches
 from tests.probing import families
 from tests.probing.families import batch, build
 

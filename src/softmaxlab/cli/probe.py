@@ -9,7 +9,7 @@ from softmaxlab.cli.options import Json, print_json
 
 EXAMPLES = (
     "Examples:  softmaxlab probe smollm2  ·  softmaxlab probe ./folder --text book.txt --length 1024 --out probed"
-    "  ·  softmaxlab probe smollm2 --swap softmax1 --bias -5  ·  softmaxlab probe gpt2 --compare distilgpt2 --json"
+    "  ·  softmaxlab probe smollm2 --swap softmax1:-5 --swap sparsemax  ·  softmaxlab probe gpt2 --compare distilgpt2 --json"
     "  ·  softmaxlab probe owner/name --revisions step1000,step143000"
 )
 INTERRUPTED = 130
@@ -26,7 +26,14 @@ Statistics = Annotated[str, typer.Option(help="full, or fast: without sparsity, 
 Eager = Annotated[bool, typer.Option("--eager", help="Through the model's own weights, if it cannot switch.")]
 Folder = Annotated[str | None, typer.Option("--out", metavar="FOLDER", help="Write tables, pictures and a page here.")]
 Compare = Annotated[str | None, typer.Option(metavar="MODEL", help="Another model on the same text, beside it.")]
-Bias = Annotated[str | None, typer.Option(help='Of --swap: a number, calibrated, or "-log n".')]
+Swaps = Annotated[
+    list[str] | None,
+    typer.Option(metavar="MAP[:BIAS]", help="The same model with another map; may be repeated. See list maps."),
+]
+Bias = Annotated[
+    str | None,
+    typer.Option(metavar="B", help='Of every --swap without its own: a number, calibrated, or "-log n".'),
+]
 Mitigate = Annotated[str | None, typer.Option(help="Fold the sink away: prefix or bias; its cost in float and int8.")]
 Check = Annotated[bool, typer.Option("--check", help="Compare with eager attention on a short prefix; exit 1 if off.")]
 Prune = Annotated[int | None, typer.Option(metavar="N", help="Remove N heads greedily: the redundancy curve.")]
@@ -52,7 +59,7 @@ def command(
     out: Folder = None,
     format: Annotated[str, typer.Option(help="Of the tables: csv, or parquet with the extra.")] = "csv",
     compare: Compare = None,
-    swap: Annotated[str | None, typer.Option(metavar="MAP", help="The same model with another map.")] = None,
+    swap: Swaps = None,
     bias: Bias = None,
     mitigate: Mitigate = None,
     check: Check = False,
@@ -66,13 +73,14 @@ def command(
     Nothing of the checkpoint is run, and nothing is fetched if the files are there. Ctrl-C prints what there is.
     """
     from softmaxlab.cli import probe_asked as read
+    from softmaxlab.cli.probe_swaps import swaps
     from softmaxlab.cli.probe_work import work
 
     asked = read.Asked(
         model=model, text=text, length=length, samples=samples, bos=bos, eps=eps, device=device,
         device_map=device_map, dtype=dtype, batch_size=batch_size, layers=read.numbers(layers, "--layers"), seed=seed,
         statistics=statistics, eager=eager, out=None if out is None else Path(out).expanduser(), format=format,
-        compare=compare, swap=swap, bias=read.bias(bias), mitigate=mitigate, check=check, prune=prune,
+        compare=compare, swap=swaps(swap or (), bias), mitigate=mitigate, check=check, prune=prune,
         revisions=read.words(revisions, "--revisions"), attention=read.heads(attention),
     )  # fmt: skip
     record = work(asked)

@@ -1,17 +1,17 @@
 """What is asked of a probe, refused in one line if it makes no sense, before anything is loaded."""
 
-import math
 import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
+from softmaxlab.cli.probe_swaps import Swap
 from softmaxlab.errors import SpecError, unknown
 
 FORMATS = ("csv", "parquet")
 EXCLUDE = (  # options that cannot be had together
-    ("eager", "swap"), ("eager", "mitigate"), ("eager", "prune"), ("eager", "check"),
+    ("eager", "swap"), ("eager", "mitigate"), ("eager", "prune"), ("eager", "check"), ("device", "device_map"),
     ("revisions", "compare"), ("revisions", "swap"), ("revisions", "mitigate"), ("revisions", "prune"),
     ("revisions", "check"),
 )  # fmt: skip
@@ -38,8 +38,7 @@ class Asked:
     out: Path | None
     format: str
     compare: str | None
-    swap: str | None
-    bias: float | str | None
+    swap: tuple[Swap, ...]
     mitigate: Any
     check: bool
     prune: int | None
@@ -51,29 +50,23 @@ class Asked:
         self._check_words()
         for one, other in EXCLUDE:
             if getattr(self, one) and getattr(self, other):
-                raise SpecError(f"--{one} and --{other} exclude each other")
+                raise SpecError(f"{_option(one)} and {_option(other)} exclude each other")
         if self.attention and self.out is None:
             raise SpecError("--attention draws pictures: say where with --out FOLDER")
         if self.out is not None:
             _check_folder(self.out)
-        self._check_swap()
 
     @property
     def fits(self) -> bool:
         """Whether something is fitted on text of its own."""
-        return self.bias == "calibrated" or self.mitigate is not None or self.prune is not None
-
-    @property
-    def changes(self) -> bool:
-        """Whether losses are to be compared."""
-        return any((self.swap, self.compare, self.mitigate, self.prune, self.revisions))
+        return any(swap.fits for swap in self.swap) or self.mitigate is not None or self.prune is not None
 
     def _check_numbers(self) -> None:
         least = {"length": 2, "samples": 1, "batch_size": 1, "seed": 0, "prune": 1}
         for name, low in least.items():
             value = getattr(self, name)
             if value is not None and value < low:
-                raise SpecError(f"--{name.replace('_', '-')} must be at least {low}, got {value}")
+                raise SpecError(f"{_option(name)} must be at least {low}, got {value}")
         if not 0 < self.eps < 1:
             raise SpecError(f"--eps must lie between 0 and 1, got {self.eps:g}")
 
@@ -88,20 +81,8 @@ class Asked:
         for name, words in known.items():
             value = getattr(self, name)
             if value is not None and value not in words:
-                raise unknown(name, value, words)
+                raise unknown(_option(name), value, words)
         check_table(f"heads.{self.format}")
-
-    def _check_swap(self) -> None:
-        if self.swap is None:
-            if self.bias is not None:
-                raise SpecError(f"--bias {self.bias} belongs to --swap MAP")
-            return
-        from softmaxlab.attention import MAPS
-        from softmaxlab.probing.maps.biases import check_bias
-
-        if "mlp" in MAPS[self.swap].parameters:
-            raise SpecError(f"map {self.swap!r} needs a network trained with the model, which a swap does not have")
-        check_bias(self.swap, self.bias, False, () if self.bias == "calibrated" else None)
 
 
 def numbers(text: str | None, option: str) -> tuple[int, ...] | None:
@@ -138,15 +119,8 @@ def words(text: str | None, option: str) -> tuple[str, ...]:
     return found
 
 
-def bias(text: str | None) -> float | str | None:
-    """A number, or the name of a bias."""
-    try:
-        number = float(text) if text is not None else None
-    except ValueError:
-        return text
-    if number is not None and not math.isfinite(number):
-        raise SpecError(f"--bias must be finite, got {text}")
-    return number
+def _option(field: str) -> str:
+    return f"--{field.replace('_', '-')}"
 
 
 def _check_folder(folder: Path) -> None:

@@ -10,11 +10,12 @@ from torch import Tensor
 from softmaxlab.cli.probe_asked import Asked
 from softmaxlab.cli.probe_inputs import Inputs
 from softmaxlab.probing.changes.fold import fold_sink
-from softmaxlab.probing.changes.loss import change, evaluating, loss
+from softmaxlab.probing.changes.loss import change, loss
 from softmaxlab.probing.changes.quantise import quantised
 from softmaxlab.probing.models.corpora import Corpus
 from softmaxlab.probing.models.load import Loaded
 from softmaxlab.probing.probe import Findings, examine
+from softmaxlab.probing.running import evaluating, forward
 from softmaxlab.probing.streaming.eager import eager_sites, told
 from softmaxlab.probing.streaming.sites import Site, root
 from softmaxlab.report.probe_record import Record
@@ -89,9 +90,9 @@ def draw_patterns(asked: Asked, loaded: Loaded, corpus: Corpus, given: Inputs, r
         if not site.cross:
             found[site.layer] = weights[0].float().cpu()
 
-    batch = {name: value[:, :DRAWN].to(root(loaded.model).device) for name, value in given.first.items()}
+    batch = {name: value[:, :DRAWN] for name, value in given.first.items()}
     with evaluating(loaded.model), torch.no_grad(), told(loaded.model, eager_sites(loaded.model), keep):
-        loaded.model(**batch)
+        forward(loaded.model, batch)
     record.pattern_tokens = [record.token(int(id)) for id in batch["input_ids"][0]]
     record.patterns = {f"{layer}.{head}": found[layer][head].numpy() for layer, head in asked.attention}
 

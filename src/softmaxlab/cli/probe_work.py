@@ -8,7 +8,8 @@ import torch
 import typer
 
 from softmaxlab.cli.probe_asked import Asked
-from softmaxlab.cli.probe_inputs import Inputs, Wanted, inputs
+from softmaxlab.cli.probe_cut import Wanted
+from softmaxlab.cli.probe_inputs import Inputs, inputs
 from softmaxlab.errors import SpecError
 from softmaxlab.probing.changes.loss import change, lacks_loss, loss
 from softmaxlab.probing.maps.swap import swapped
@@ -66,19 +67,17 @@ def _measure(asked: Asked, loaded: Loaded, corpus: Corpus, given: Inputs, record
     record.subjects.append(Subject(label, found))
     if found.interrupted:
         raise KeyboardInterrupt
-    if asked.changes:
-        if reason := lacks_loss(loaded.model):
-            record.notes.append(f"no Δloss: {reason}")
-        else:
-            record.subjects[0] = replace(record.subjects[0], loss=loss(loaded.model, given.batches))
+    if reason := lacks_loss(loaded.model):
+        record.notes.append(f"no loss: {reason}")
+    else:
+        record.subjects[0] = replace(record.subjects[0], loss=loss(loaded.model, given.batches))
 
 
 def _swap(asked: Asked, loaded: Loaded, corpus: Corpus, given: Inputs, record: Record) -> None:
-    bias, model = asked.bias, loaded.model
-    fitting = [_there(batch, model) for batch in given.calibration] if bias == "calibrated" else None
-    shown = "" if bias is None else f", bias {bias:g}" if isinstance(bias, float) else f", bias {bias}"
-    with swapped(model, asked.swap or "", bias, calibration=fitting):
-        _again(asked, f"{asked.swap}{shown}", loaded, given, record)
+    for swap in asked.swap:
+        fitting = given.calibration if swap.fits else None
+        with swapped(loaded.model, swap.map, swap.bias, calibration=fitting):
+            _again(asked, str(swap), loaded, given, record)
 
 
 def _compare(asked: Asked, loaded: Loaded, corpus: Corpus, given: Inputs, record: Record) -> None:
@@ -116,10 +115,6 @@ def _again(asked: Asked, label: str, loaded: Loaded, given: Inputs, record: Reco
 def _same(one: Inputs, other: Inputs) -> bool:
     pairs = list(zip(one.batches, other.batches))
     return all(torch.equal(a["input_ids"], b["input_ids"]) for a, b in pairs)
-
-
-def _there(batch: dict[str, torch.Tensor], model: Any) -> dict[str, torch.Tensor]:
-    return {name: value.to(root(model).device) for name, value in batch.items()}
 
 
 def _load(asked: Asked, name: str, revision: str | None) -> Loaded:
@@ -178,9 +173,10 @@ def _record(asked: Asked, loaded: Loaded, corpus: Corpus, given: Inputs) -> Reco
         "token_0": given.token_0,
         "uniform_sink": given.uniform,
     }
-    names = ("bos", "eps", "seed", "batch_size", "statistics", "eager", "device", "device_map", "swap", "bias")
+    names = ("bos", "eps", "seed", "batch_size", "statistics", "eager", "device", "device_map")
     settings = {name: getattr(asked, name) for name in (*names, "compare", "mitigate", "prune")}
-    return Record(told, text, settings | {"revisions": list(asked.revisions)}, _token_of(loaded.tokenizer))
+    settings |= {"swap": [str(swap) for swap in asked.swap], "revisions": list(asked.revisions)}
+    return Record(told, text, settings, _token_of(loaded.tokenizer))
 
 
 def _token_of(tokenizer: Any) -> Callable[[int], str]:

@@ -15,8 +15,9 @@ import torch
 from torch import nn
 
 from softmaxlab.errors import SpecError
-from softmaxlab.probing.changes.loss import Change, Loss, as_batches, change, evaluating, forward, lacks_loss, loss
+from softmaxlab.probing.changes.loss import Change, Loss, change, lacks_loss, loss
 from softmaxlab.probing.definitions import EPS, FULL, PAPER_EPS
+from softmaxlab.probing.running import as_batches, evaluating, forward
 from softmaxlab.probing.watch import watch
 
 

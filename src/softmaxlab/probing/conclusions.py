@@ -63,6 +63,8 @@ def _keep(found: Findings, token: Callable[[int], str] | None) -> str:
 
 
 def _massive(activations: pandas.DataFrame, token: Callable[[int], str] | None) -> str:
+    if activations.empty:
+        return "Massive activations: not known, no layer was measured."
     found = massive(activations)
     if found.empty:
         top = activations.loc[activations["top"].idxmax()]

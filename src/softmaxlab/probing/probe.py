@@ -1,6 +1,6 @@
 """Run a model over texts and report on its heads."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,13 +10,10 @@ from torch import Tensor, nn
 
 from softmaxlab.core.progress import Progress
 from softmaxlab.errors import SpecError
-from softmaxlab.probing.changes.loss import evaluating
 from softmaxlab.probing.definitions import EPS
 from softmaxlab.probing.models.corpora import batches as padded_batches
-from softmaxlab.probing.streaming.sites import root
+from softmaxlab.probing.running import Batch, evaluating, forward
 from softmaxlab.probing.watch import Statistics, watch
-
-Batch = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -63,14 +60,12 @@ def examine(
     batches = list(batches)
     if not batches:
         raise SpecError("batches must hold at least one batch, got none")
-    device = _device(model)
     interrupted, tokens = False, 0
     w = watch(model, statistics=statistics, eps=eps, eager=eager)
     try:
         with evaluating(model), torch.no_grad(), w, Progress(len(batches), "batches") as progress:
             for batch in batches:
-                batch = _on(batch, device)
-                model(**batch)
+                forward(model, batch)
                 tokens += _tokens(batch)
                 progress.advance()
     except KeyboardInterrupt:
@@ -81,17 +76,6 @@ def examine(
         raise SpecError("no attention was measured: the model called none of its attention modules")
     profile, sinks = (w.profile(), w.sinks()) if statistics == "full" else (pandas.DataFrame(), pandas.DataFrame())
     return Findings(w.report(), w.report("cross"), w.activations(), profile, sinks, eps, tokens, interrupted)
-
-
-def _device(model: nn.Module) -> torch.device:
-    """Where a model takes its inputs: an offloaded one says so itself."""
-    hook = getattr(root(model), "_hf_hook", None)
-    place = getattr(hook, "execution_device", None)
-    return torch.device(place) if place is not None else root(model).device
-
-
-def _on(batch: Batch, device: torch.device) -> dict[str, Any]:
-    return {name: value.to(device) if isinstance(value, Tensor) else value for name, value in batch.items()}
 
 
 def _tokens(batch: Batch) -> int:

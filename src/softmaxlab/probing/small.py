@@ -7,6 +7,7 @@ frequencies of the training part: what a model that ignores all context can reac
 
 import math
 from collections.abc import Iterator
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -30,7 +31,8 @@ from softmaxlab.probing.probe import examine
 
 HELD_OUT = 0.05
 WARM_UP = 0.1  # share of the steps in which the learning rate rises
-EVALUATED = 64  # held-out sequences that are measured
+EVALUATED = 64  # held-out sequences whose heads are measured; the loss is of all
+BATCH = 32  # held-out sequences in one pass
 MEASURES = ("sparsity", "sink", "entropy", "effective_keys", "total")
 Count = Annotated[int, Field(ge=1, le=10**6)]
 
@@ -73,9 +75,9 @@ def trained(spec: LanguageModel, device: str = "cpu") -> tuple[Any, Any, dict[st
     model = build(spec).to(device)
     with _with_map(model, spec) as swap:
         curve, status = _fit(model, swap.parameters(), train.to(device), spec)
-        held_out = [{"input_ids": part} for part in _cut(test, spec.context).split(16)]
+        held_out = [{"input_ids": part} for part in _cut(test, spec.context).split(BATCH)]
         found = loss(model, held_out)
-        heads = examine(model, held_out[: EVALUATED // 16]).heads
+        heads = examine(model, held_out[: EVALUATED // BATCH]).heads
         biases = {name: b.detach() for name, b in swap.bias.items()} if isinstance(swap.bias, dict) else {}
     shape = spec.layers, spec.heads
     arrays = {name: heads[name].to_numpy().reshape(shape) for name in MEASURES}
@@ -109,6 +111,7 @@ def bible() -> str:
     return source.split('"""')[1].strip()
 
 
+@cache
 def corpus(vocab: int) -> tuple[Any, Tensor, Tensor]:
     """A byte-pair tokenizer made of the training part, and the tokens of the training and held-out parts."""
     from tokenizers import ByteLevelBPETokenizer

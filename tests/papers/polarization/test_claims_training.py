@@ -102,7 +102,7 @@ def test_a_signed_map_with_sinks_makes_it_a_condition(tables):
     assert CLAIM["sinks-maps"].judge({}).verdict is Verdict.CONDITION
     tables([*of_all_maps(0.95, 0.2), *(induction(1.0, map="sigmoid", seed=seed) for seed in range(1, 4))])
     assert CLAIM["sinks-maps"].judge({}).verdict is Verdict.HOLDS  # of four runs three have sinks, softmax all
-    tables([run for run in of_all_maps(0.95, 0.95)])
+    tables(of_all_maps(0.95, 0.95))
     assert CLAIM["sinks-maps"].judge({}).verdict is Verdict.FAILS
 
 

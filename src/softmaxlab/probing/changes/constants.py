@@ -18,10 +18,11 @@ import torch
 from torch import Tensor, nn
 
 from softmaxlab.errors import SpecError, unknown
-from softmaxlab.probing.changes.loss import Batch, Change, change, evaluating, forward, loss
+from softmaxlab.probing.changes.loss import Change, change, loss
 from softmaxlab.probing.changes.outputs import output_map
 from softmaxlab.probing.definitions import EPS
 from softmaxlab.probing.maps.weigh import weighing
+from softmaxlab.probing.running import Batch, evaluating, forward
 from softmaxlab.probing.streaming.attach import Desk, attached
 from softmaxlab.probing.streaming.call import HIDDEN, Call
 from softmaxlab.probing.streaming.passes import Passes, Place

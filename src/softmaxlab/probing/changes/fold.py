@@ -27,9 +27,10 @@ from torch import Tensor, nn
 from softmaxlab.core.progress import Progress
 from softmaxlab.errors import SpecError, unknown
 from softmaxlab.probing.changes.constants import Constants
-from softmaxlab.probing.changes.loss import Batch, as_batches, evaluating, forward, loss
+from softmaxlab.probing.changes.loss import loss
 from softmaxlab.probing.changes.prefix import Prefix
 from softmaxlab.probing.changes.quantise import linear_maps, quantised
+from softmaxlab.probing.running import Batch, as_batches, device_of, evaluating, forward
 from softmaxlab.probing.streaming.sites import root
 
 METHODS = ("prefix", "bias")
@@ -113,7 +114,7 @@ def _candidates(model: nn.Module, batches: list[Batch], tokenizer: Any) -> list[
         for map in linear_maps(model).values():
             undo.callback(map.register_forward_pre_hook(count).remove)
         for batch in batches:
-            ids = batch["input_ids"].to(root(model).device)
+            ids = batch["input_ids"].to(device_of(model))
             forward(model, batch)
     tokens = [token for token, _ in found.most_common(CANDIDATES)]
     return list(dict.fromkeys(tokens if bos is None else [bos, *tokens]))[:CANDIDATES]

@@ -9,8 +9,7 @@ after, so its standard error is that of Σ(S'_i − S_i)/Σn_i over sequences:
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,9 +19,9 @@ from torch import Tensor, nn
 
 from softmaxlab.core.progress import Progress
 from softmaxlab.errors import SpecError
+from softmaxlab.probing.running import Batch, as_batches, evaluating, forward
 from softmaxlab.probing.streaming.sites import root, sites
 
-Batch = Mapping[str, Any]  # what the model's forward takes: input_ids, attention_mask, and labels if it needs them
 UNCOUNTED = -100  # a label that is not predicted, as everywhere in transformers
 ROWS = 512  # predictions whose log-probabilities are in memory at once, in float32
 
@@ -101,35 +100,6 @@ def lacks_loss(model: nn.Module) -> str:
     return ""
 
 
-def as_batches(given: Iterable[Any]) -> list[Batch]:
-    """Batches as they are; a sequence of tokens [T] or [B, T] as one batch without padding."""
-    if isinstance(given, (Mapping, Tensor)):
-        given = [given]
-    found = [_batch(part) for part in given]
-    if not found:
-        raise SpecError("batches must hold at least one, got none")
-    return found
-
-
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """The model without dropout; every module's mode is put back."""
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
-        yield
-    finally:
-        for module, training in modes:
-            module.training = training
-
-
-def forward(model: nn.Module, batch: Batch, **options: Any) -> Any:
-    """The model's output for a batch, which is first brought to the model's device."""
-    device = root(model).device
-    there = {name: value.to(device) if isinstance(value, Tensor) else value for name, value in batch.items()}
-    return model(**there, **options)
-
-
 def sequence_sums(model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
     """S and n [sequence] of one batch; gradient flows."""
     top = root(model)
@@ -162,16 +132,6 @@ def _targets(batch: Batch, seq2seq: bool) -> Tensor:
 def _without_labels(batch: Batch, seq2seq: bool) -> dict[str, Any]:
     """An encoder–decoder makes its decoder's input from the labels; others would only compute the loss twice."""
     return {name: value for name, value in batch.items() if seq2seq or name != "labels"}
-
-
-def _batch(part: Any) -> Batch:
-    if isinstance(part, Mapping):
-        return part
-    if isinstance(part, (Tensor, Sequence)) and not isinstance(part, str):
-        ids = torch.as_tensor(part)
-        if ids.dim() in (1, 2) and not ids.is_floating_point() and ids.shape[-1] > 1:
-            return {"input_ids": ids if ids.dim() == 2 else ids[None]}
-    raise SpecError(f"a batch must be a dict of model inputs or at least two token ids, got {type(part).__name__}")
 
 
 def _ratio_error(S: np.ndarray, n: np.ndarray) -> float:

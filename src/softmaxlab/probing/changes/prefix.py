@@ -19,7 +19,8 @@ import torch
 from torch import Tensor, nn
 
 from softmaxlab.errors import SpecError
-from softmaxlab.probing.changes.loss import Change, change, evaluating, lacks_loss, loss
+from softmaxlab.probing.changes.loss import Change, change, lacks_loss, loss
+from softmaxlab.probing.running import device_of, evaluating
 from softmaxlab.probing.streaming.sites import root
 
 
@@ -35,7 +36,7 @@ class Prefix:
         if not self.tokens:
             raise SpecError("tokens of the prefix must hold at least one, got none")
         self._names = list(inspect.signature(self.top.forward).parameters)
-        ids = torch.tensor([self.tokens], device=self.top.device)
+        ids = torch.tensor([self.tokens], device=device_of(model))
         with evaluating(model), torch.no_grad():
             past = self.top(input_ids=ids, use_cache=True).past_key_values
         self._kept = [(layer.keys, layer.values) for layer in past.layers]  # [1, H_kv, prefix, D] of each layer

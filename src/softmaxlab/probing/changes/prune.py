@@ -28,7 +28,8 @@ from torch import Tensor, nn
 
 from softmaxlab.core.progress import Progress
 from softmaxlab.errors import SpecError, unknown
-from softmaxlab.probing.changes.loss import Batch, Loss, as_batches, change, evaluating, loss, sequence_sums
+from softmaxlab.probing.changes.loss import Loss, change, loss, sequence_sums
+from softmaxlab.probing.running import Batch, as_batches, evaluating
 from softmaxlab.probing.streaming.attach import Desk, attached
 from softmaxlab.probing.watch import watch
 

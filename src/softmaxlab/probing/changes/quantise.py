@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from softmaxlab.core.progress import Progress
 from softmaxlab.errors import SpecError
-from softmaxlab.probing.changes.loss import as_batches, evaluating, forward
+from softmaxlab.probing.running import as_batches, evaluating, forward
 from softmaxlab.probing.streaming.sites import blocks, root
 
 LEVELS = 127  # symmetric int8

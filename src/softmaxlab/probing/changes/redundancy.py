@@ -18,9 +18,9 @@ import torch
 from torch import Tensor, nn
 
 from softmaxlab.core.progress import Progress
-from softmaxlab.probing.changes.loss import as_batches, evaluating, forward
 from softmaxlab.probing.changes.outputs import output_map, output_matrix
 from softmaxlab.probing.maps.weigh import weigher
+from softmaxlab.probing.running import as_batches, evaluating, forward
 from softmaxlab.probing.streaming.attach import Desk, attached
 from softmaxlab.probing.streaming.call import TILE, Call
 from softmaxlab.probing.streaming.passes import Passes

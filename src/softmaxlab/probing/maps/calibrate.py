@@ -13,7 +13,7 @@ A model of L layers runs L times over the batches, each time one layer further.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 from typing import Any
 
@@ -25,27 +25,25 @@ from softmaxlab.core.progress import Progress
 from softmaxlab.errors import SpecError
 from softmaxlab.probing.maps.match import Queries, equal_shares, nowhere_bias, unit_totals
 from softmaxlab.probing.maps.weigh import weigher, weighing
+from softmaxlab.probing.running import Batch, as_batches, evaluating, forward
 from softmaxlab.probing.streaming.attach import Desk, attached
 from softmaxlab.probing.streaming.call import Call
 from softmaxlab.probing.streaming.passes import Passes
 from softmaxlab.probing.watch import watch
-
-Batch = Mapping[str, Any] | Tensor  # the model's arguments, or its token ids [B, T]
-Runs = list[dict[str, Any]]
 
 
 class _Seen(Exception):
     """Ends a forward pass once the site of interest has been read."""
 
 
-def calibrated(model: nn.Module, map: str, batches: Sequence[Batch] | Batch) -> dict[str, Tensor]:
+def calibrated(model: nn.Module, map: str, batches: Iterable[Any]) -> dict[str, Tensor]:
     """b [head] for every site, by module name."""
-    runs = _runs(batches)
+    runs = as_batches(batches)
     found: dict[str, Tensor] = {}
     with ExitStack() as stack:
         stack.enter_context(torch.no_grad())
         stack.enter_context(torch.compiler.set_stance("force_eager"))  # a pass that ends early cannot be compiled
-        _evaluate(model, stack)
+        stack.enter_context(evaluating(model))
         desks = {desk.site.name: desk for desk in stack.enter_context(attached(model))}
         for desk in desks.values():
             stack.enter_context(weighing(desk, None, False))
@@ -58,25 +56,7 @@ def calibrated(model: nn.Module, map: str, batches: Sequence[Batch] | Batch) -> 
     return found
 
 
-def _runs(batches: Sequence[Batch] | Batch) -> Runs:
-    batches = [batches] if isinstance(batches, (Mapping, Tensor)) else list(batches)
-    if not batches:
-        raise SpecError("calibration must hold at least one batch, got none")
-    for batch in batches:
-        if not isinstance(batch, (Mapping, Tensor)):
-            kind = type(batch).__name__
-            raise SpecError(f"a calibration batch must be a dictionary of inputs or a tensor of token ids, got {kind}")
-    return [{"input_ids": torch.atleast_2d(batch)} if isinstance(batch, Tensor) else dict(batch) for batch in batches]
-
-
-def _evaluate(model: nn.Module, stack: ExitStack) -> None:
-    """Switch dropout off until the stack unwinds."""
-    for module in model.modules():
-        stack.callback(setattr, module, "training", module.training)
-    model.eval()
-
-
-def _left(model: nn.Module, desks: dict[str, Desk], runs: Runs) -> dict[str, Tensor]:
+def _left(model: nn.Module, desks: dict[str, Desk], runs: list[Batch]) -> dict[str, Tensor]:
     """total_0·(1 − sink_0) [head] of each site, in the order in which they run."""
     calls: Counter[str] = Counter()
 
@@ -88,7 +68,7 @@ def _left(model: nn.Module, desks: dict[str, Desk], runs: Runs) -> dict[str, Ten
             desk.observers.append(count)
             stack.callback(desk.observers.remove, count)
         for run in runs:
-            model(**run)
+            forward(model, run)
     for name in desks:
         if calls[name] != len(runs):
             raise SpecError(
@@ -104,7 +84,7 @@ def _left(model: nn.Module, desks: dict[str, Desk], runs: Runs) -> dict[str, Ten
     return left
 
 
-def _read(model: nn.Module, desk: Desk, runs: Runs) -> list[Queries]:
+def _read(model: nn.Module, desk: Desk, runs: list[Batch]) -> list[Queries]:
     """What every batch asks of a site."""
     found: list[Queries] = []
     passes = Passes([desk.site])
@@ -118,7 +98,7 @@ def _read(model: nn.Module, desk: Desk, runs: Runs) -> list[Queries]:
     try:
         for run in runs:
             with suppress(_Seen):
-                model(**run)
+                forward(model, run)
     finally:
         desk.observers.remove(read)
         passes.close()

@@ -1,0 +1,66 @@
+"""Running a model on batches: what a batch may be, where its tensors belong, and dropout off."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from softmaxlab.errors import SpecError
+from softmaxlab.probing.streaming.sites import root
+
+Batch = Mapping[str, Any]  # what the model's forward takes: input_ids, attention_mask, and labels if it needs them
+
+
+def as_batches(given: Iterable[Any]) -> list[Batch]:
+    """Batches as they are; a sequence of tokens [T] or [B, T] as one batch without padding."""
+    if isinstance(given, (Mapping, Tensor)):
+        given = [given]
+    found = [_batch(part) for part in given]
+    if not found:
+        raise SpecError("batches must hold at least one, got none")
+    return found
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """The model without dropout; every module's mode is put back."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training
+
+
+def device_of(model: nn.Module) -> torch.device:
+    """Where a model takes its inputs. The weights of an offloaded one are nowhere; the first hook that knows says."""
+    top = root(model)
+    for module in top.modules():
+        place = getattr(getattr(module, "_hf_hook", None), "execution_device", None)
+        if place is not None:
+            return torch.device(place)
+    return top.device
+
+
+def moved(batch: Batch, model: nn.Module) -> dict[str, Any]:
+    """A batch whose tensors are where the model takes them."""
+    device = device_of(model)
+    return {name: value.to(device) if isinstance(value, Tensor) else value for name, value in batch.items()}
+
+
+def forward(model: nn.Module, batch: Batch, **options: Any) -> Any:
+    """The model's output for a batch, wherever that is."""
+    return model(**moved(batch, model), **options)
+
+
+def _batch(part: Any) -> Batch:
+    if isinstance(part, Mapping):
+        return part
+    if isinstance(part, (Tensor, Sequence)) and not isinstance(part, str):
+        ids = torch.as_tensor(part)
+        if ids.dim() in (1, 2) and not ids.is_floating_point() and ids.shape[-1] > 1:
+            return {"input_ids": ids if ids.dim() == 2 else ids[None]}
+    raise SpecError(f"a batch must be a dict of model inputs or at least two token ids, got {type(part).__name__}")
