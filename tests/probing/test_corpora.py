@@ -14,7 +14,7 @@ from softmaxlab.probing.models.corpora import BUILT_IN, _starts, batches, sequen
 from tests.probing.checkpoints import TEXT, WORDS, tokenizer
 
 BOS, EOS, PAD = 1, 2, 3
-ENOUGH_WORDS = {"python": 40_000, "licence": 1_500}  # of any Python we run on
+ENOUGH_WORDS = {"python": 40_000, "licence": 1_500, "kjv": 30_000}  # of any Python we run on
 
 
 def stdin(monkeypatch, content: bytes) -> None:
@@ -73,7 +73,7 @@ def test_bad_files(tmp_path, name, content, message):
 
 
 def test_bad_sources(tmp_path, monkeypatch):
-    with pytest.raises(SpecError, match="is no file; unknown built-in text 'pyton', did you mean 'python'"):
+    with pytest.raises(SpecError, match="'pyton' is neither a file nor a built-in text, did you mean 'python'"):
         texts("pyton")
     with pytest.raises(SpecError, match="is a folder"):
         texts(tmp_path)
@@ -138,7 +138,7 @@ def test_bos():
     assert both.shape == (5, 10)
     assert (both[:, 0] == BOS).all()
     assert BOS not in both[:, 1:]
-    with pytest.raises(SpecError, match="bos='yes', but the tokenizer has no BOS token"):
+    with pytest.raises(SpecError, match="bos 'yes': the tokenizer has no BOS token"):
         cut("yes", lacks)
     with pytest.raises(SpecError, match="unknown bos 'ys', did you mean 'yes'"):
         cut("ys")
@@ -161,7 +161,7 @@ def test_what_comes_after_a_text_stays_last():
 def test_token_0_is_told():
     assert token_0(tokenizer(bos=True)) == "token 0 is '<s>', as the tokenizer has it"
     assert token_0(tokenizer(), "yes") == "token 0 is '<s>', put first on request"
-    assert "adds no BOS (it has '<s>', bos='yes' puts it first)" in token_0(tokenizer())
+    assert "adds no BOS (it has '<s>'; --bos yes, in Python bos='yes', puts it first)" in token_0(tokenizer())
     assert "adds no BOS (it has none)" in token_0(tokenizer(has_bos=False))
     assert "'<s>', which the tokenizer puts first, was left out on request" in token_0(tokenizer(bos=True), "no")
 
@@ -187,18 +187,17 @@ def test_bad_counts(bad):
 
 @pytest.mark.parametrize("side", ["left", "right"])
 @pytest.mark.parametrize(("pad", "filler"), [(True, PAD), (False, EOS)])
-def test_batches_are_padded_on_the_tokenizers_side(side, pad, filler):
+def test_batches_are_padded_on_the_right(side, pad, filler):
     words = tokenizer(pad=pad, side=side)
     first, second = batches(words, ["w1 w2 w3 w4 w5", "w1", "w2"], max_length=3, batch_size=2)
-    row = [5, filler, filler] if side == "right" else [filler, filler, 5]
-    assert first["input_ids"].tolist() == [[5, 6, 7], row]
-    assert first["attention_mask"].tolist() == [[1, 1, 1], [int(i == 5) for i in row]]
+    assert first["input_ids"].tolist() == [[5, 6, 7], [5, filler, filler]]
+    assert first["attention_mask"].tolist() == [[1, 1, 1], [1, 0, 0]]
     assert second["input_ids"].tolist() == [[6]]
     assert words.pad_token == ("[PAD]" if pad else None)  # the tokenizer is left as it was
 
 
 def test_padding_equals_the_tokenizers_own():
-    words = tokenizer(bos=True, pad=True, side="left")
+    words = tokenizer(bos=True, pad=True, side="right")
     some = [" ".join(WORDS[4 : 4 + n]) for n in (3, 9, 1)]
     (ours,) = batches(words, some, max_length=6, batch_size=8)
     theirs = words(some, padding=True, truncation=True, max_length=6, return_tensors="pt")

@@ -1,5 +1,6 @@
 """Drop-in maps: equal to a dense reference on every kind of model, trainable, and gone without a trace afterwards."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -281,7 +282,7 @@ BAD = [
     ({"map": "softmax1", "bias": "calibrate"}, "did you mean 'calibrated'"),
     ({"map": "softmax1", "bias": "calibrated"}, "need each other"),
     ({"map": "softmax1", "bias": 0.0, "calibration": [torch.zeros(1, 4)]}, "need each other"),
-    ({"map": "softmax1", "bias": "calibrated", "calibration": []}, "at least one batch"),
+    ({"map": "softmax1", "bias": "calibrated", "calibration": []}, "at least one, got none"),
     ({"map": "softmax1", "bias": "calibrated", "calibration": ["a text"]}, "got str"),
     ({"map": "softmax1", "bias": "-log n"}, "sigmoid and sigmoid_norm"),
     ({"map": "sigmoid", "bias": "-log n", "learn": True}, "not learned"),
@@ -319,3 +320,13 @@ def test_a_bias_of_one_axis_is_refused():
     """Per head or per site? On a model with as many heads as layers nothing would tell."""
     with pytest.raises(SpecError, match=r"got a tensor of shape \(2,\): per head or per site"):
         swapped(build("llama"), "softmax1", bias=torch.zeros(2))
+    with pytest.raises(SpecError, match=r"got \[0.5, 0.5\]: per head or per site"):
+        swapped(build("llama"), "softmax1", bias=[0.5, 0.5])
+
+
+def test_a_number_of_numpy_is_a_number():
+    model, inputs = build("llama"), batch("llama")
+    with torch.no_grad(), swapped(model, "softmax1", bias=np.float32(0.5)):
+        found = model(**inputs).logits
+    with torch.no_grad(), swapped(model, "softmax1", bias=0.5):
+        assert torch.equal(model(**inputs).logits, found)

@@ -1,5 +1,7 @@
 """Watching a model changes nothing: not its gradients, not its settings, not what is counted."""
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -56,15 +58,12 @@ def test_gradient_checkpointing_counts_once(reentrant):
 def test_every():
     model = build("llama")
     batches = [batch("llama", "left", seed) for seed in range(6)]
-    with torch.no_grad(), watch(model, every=3) as some, watch(model) as chosen:
-        for number, inputs in enumerate(batches):
-            if number in (2, 5):
-                model(**inputs)
-            else:
-                with torch.no_grad():
-                    chosen.__exit__(None, None, None)
-                    model(**inputs)
-                    chosen.__enter__()
+    with torch.no_grad(), watch(model, every=3) as some:
+        for inputs in batches:
+            model(**inputs)
+    with torch.no_grad(), watch(model) as chosen:
+        for inputs in (batches[2], batches[5]):
+            model(**inputs)
     assert set(some.report()["sequences"]) == {2 * SAMPLES}
     np.testing.assert_array_equal(some.report()["entropy"], chosen.report()["entropy"])
 
@@ -192,3 +191,30 @@ def test_an_activation_that_is_no_number_is_told():
         with watch(model) as w:
             model(**batch("llama"))
     assert np.isnan(w.activations()["top"]).all()
+
+
+def test_packed_texts_are_refused_and_padded_ones_are_not():
+    model, inputs = build("llama"), batch("llama", "left")
+    positions = (inputs["attention_mask"].cumsum(dim=-1) - 1).clamp(min=0)
+    with torch.no_grad(), watch(model) as padded:
+        model(**inputs, position_ids=positions)
+    assert padded.report()["sequences"].eq(SAMPLES).all()
+    packed = torch.arange(inputs["input_ids"].shape[1]) % 5
+    with pytest.raises(SpecError, match="packed texts are not measured"), watch(model):
+        model(input_ids=inputs["input_ids"], position_ids=packed.expand(SAMPLES, -1))
+
+
+def test_a_watch_serves_one_block():
+    model = build("llama")
+    with watch(model) as w:
+        model(**batch("llama"))
+    with pytest.raises(SpecError, match="make another"), w:
+        pass
+
+
+@pytest.mark.parametrize("block", [watch, lambda model: swapped(model, "relu_norm")])
+def test_a_model_in_use_is_not_copied(block):
+    model = build("llama")
+    with block(model), pytest.raises(SpecError, match="copy it before or after"):
+        copy.deepcopy(model)
+    assert torch.equal(copy.deepcopy(model)(**batch("llama")).logits, model(**batch("llama")).logits)

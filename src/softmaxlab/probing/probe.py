@@ -70,9 +70,9 @@ def examine(
                 progress.advance()
     except KeyboardInterrupt:
         interrupted = True
+    if interrupted and not tokens:
+        raise KeyboardInterrupt  # there is nothing to show yet
     if not w.tallies:
-        if interrupted:
-            raise KeyboardInterrupt  # there is nothing to show yet
         raise SpecError("no attention was measured: the model called none of its attention modules")
     profile, sinks = (w.profile(), w.sinks()) if statistics == "full" else (pandas.DataFrame(), pandas.DataFrame())
     return Findings(w.report(), w.report("cross"), w.activations(), profile, sinks, eps, tokens, interrupted)

@@ -1,5 +1,6 @@
 """Running a model on batches: what a batch may be, where its tensors belong, and dropout off."""
 
+import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -52,8 +53,9 @@ def moved(batch: Batch, model: nn.Module) -> dict[str, Any]:
 
 
 def forward(model: nn.Module, batch: Batch, **options: Any) -> Any:
-    """The model's output for a batch, wherever that is."""
-    return model(**moved(batch, model), **options)
+    """The model's output for a batch, wherever that is; keys and values are not kept unless asked for."""
+    caches = "use_cache" in inspect.signature(root(model).forward).parameters
+    return model(**({"use_cache": False} if caches else {}) | moved(batch, model) | options)
 
 
 def _batch(part: Any) -> Batch:

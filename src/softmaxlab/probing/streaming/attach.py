@@ -34,6 +34,9 @@ class Desk:
     gain: Tensor | None = None  # [H]: what each head's output is multiplied by, 0 for a pruned head
     observers: list[Callable[["Desk", Call, Tensor], None]] = field(default_factory=list)
 
+    def __deepcopy__(self, memo: dict) -> "Desk":
+        raise SpecError("a model that is watched or swapped cannot be copied: copy it before or after the block")
+
 
 @dataclass(eq=False)
 class Attachment:

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from softmaxlab.errors import SpecError
 from softmaxlab.probing.streaming.call import is_hidden
 from softmaxlab.probing.streaming.sites import Site
 
@@ -156,9 +157,24 @@ def _given(arguments: dict[str, Any], encodes: bool) -> Given:
     past = int(cache.get_seq_length()) if hasattr(cache, "get_seq_length") else 0
     ids = arguments.get("input_ids")
     ids = ids if isinstance(ids, Tensor) else None
+    _refuse_packed(arguments.get("position_ids"), arguments.get("attention_mask"))
     new = next((arguments[name] for name in _NEW if isinstance(arguments.get(name), Tensor)), None)
     end = past if new is None else past + new.shape[1]
     return Given(arguments.get("attention_mask"), arguments.get("encoder_attention_mask"), past, end, ids, encodes)
+
+
+def _refuse_packed(position: Any, mask: Any) -> None:
+    """Several texts in a row have several first tokens, and transformers hides them from each other by positions."""
+    if not (isinstance(position, Tensor) and position.dim() == 2):
+        return
+    restarts = position.diff(dim=-1) <= 0
+    if isinstance(mask, Tensor):
+        if mask.dim() != 2:
+            return
+        real = mask[:, -position.shape[1] :].bool()
+        restarts = restarts & real[:, 1:] & real[:, :-1]
+    if restarts.any():
+        raise SpecError("position_ids begin anew within a row: packed texts are not measured, give one text a row")
 
 
 def _window(mask: Tensor | None, B: int, start: int, size: int, device: torch.device) -> Tensor:
