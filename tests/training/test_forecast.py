@@ -25,7 +25,7 @@ def value_softmax(a, u, kappa_a, kappa_u, steps):
     return np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True), drive
 
 
-def made_up(a, u, kappa_a=0.5, kappa_u=0.004):
+def made_up(a, u, kappa_a=0.5, kappa_u=0.004, gain=1.0):
     """A tracked result with one head that follows the flow."""
     spec = Run(task=TASK, layers=1, heads=1, width=8, batch=1, epochs=4, track=("heads",))  # 1024 steps
     steps = np.unique(np.geomspace(1, 1024, 60).round().astype(int))
@@ -33,7 +33,7 @@ def made_up(a, u, kappa_a=0.5, kappa_u=0.004):
     w, drive = value_softmax(np.array(a), np.array(u), kappa_a, kappa_u, steps)
     axes = ("track_step", "layer", "head", "key")
     unseen = np.zeros((len(steps), TASK.length() - w.shape[1]))  # by the queries that are measured
-    w, drive = np.hstack([w, unseen]), np.hstack([drive, unseen])
+    w, drive = np.hstack([gain * w, unseen]), np.hstack([drive, unseen])
     arrays = {name: x[:, None, None] for name, x in (("track_weight", w), ("track_share", w), ("track_drive", drive))}
     return sl.Result(arrays | {"track_step": steps}, dict.fromkeys(arrays, axes) | {"track_step": axes[:1]}, spec=spec)
 
@@ -54,6 +54,16 @@ def test_no_drive_no_sink():
     (row,) = forecast(run, at=0.05).itertuples()
     assert row.step == np.inf
     assert row.share < 0.3
+
+
+def test_a_head_without_weight_has_no_sink_and_one_that_nothing_pulls_stays():
+    run = made_up(a=[0.0, 0.1, 0.0, -0.1], u=[0.02, 0.0, 0.0, 0.0], gain=0.0)
+    (row,) = forecast(run, at=0.05).itertuples()
+    assert (row.token, row.step) == (-1, np.inf)
+    assert np.isnan(row.share)
+    still = made_up(a=[0.0, 0.1, 0.0, -0.1], u=[0.0, 0.0, 0.0, 0.0], kappa_u=0.0)
+    (row,) = forecast(still, at=0.05).itertuples()
+    assert (row.kappa_a, row.kappa_u, row.step) == (0.0, 0.0, np.inf)
 
 
 def test_nothing_after_the_beginning_is_read():

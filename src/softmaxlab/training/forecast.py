@@ -32,8 +32,9 @@ def forecast(run: Run | Result, at: float = 0.02) -> "pandas.DataFrame":
     """Of each head: the key with the largest share at the end, that share, and the step at which it passes 0.9.
 
     `run` is a result with `track=("heads",)`, or a spec, whose first steps are then made. The step is infinite if the
-    share does not pass 0.9 before the run would end. Only what was recorded up to the fraction `at` of the steps is
-    read. An experiment: see docs/training.md for how often it is right.
+    share does not pass 0.9 before the run would end. A head that gave no weight at a recorded step has token −1 and no
+    share. Only what was recorded up to the fraction `at` of the steps is read. An experiment: see docs/training.md for
+    how often it is right.
     """
     import pandas
 
@@ -90,6 +91,8 @@ def _head_forecast(track: Track, spec: Run, layer: int, head: int) -> dict:
     w, u = (track[name][:, layer, head][:, seen] for name in ("weight", "drive"))
     if not (np.isfinite(w).all() and np.isfinite(u).all()):
         raise SpecError(f"forecast needs finite weights and drives, head {head} of layer {layer} has others")
+    if (w.sum(axis=1) == 0).any():
+        return {"token": -1, "share": np.nan, "step": np.inf, "kappa_a": np.nan, "kappa_u": np.nan}
     step, map, total = track["step"].astype(float), spec.map, spec.steps()
     a = np.stack([_scores(map, row) for row in w])
     pull = np.stack([_pull(map, *pair) for pair in zip(a, u)])
@@ -119,10 +122,10 @@ def _head_forecast(track: Track, spec: Run, layer: int, head: int) -> dict:
 
 
 def _speed(step: np.ndarray, path: np.ndarray, velocity: np.ndarray) -> float:
-    """The κ for which κ∫velocity dt is nearest to the path's way from its start, in least squares."""
+    """The κ for which κ∫velocity dt is nearest to the path's way from its start, in least squares; 0 without a pull."""
     middle = (velocity[1:] + velocity[:-1]) / 2 * np.diff(step)[:, None]
     way, moved = np.cumsum(middle, axis=0), path[1:] - path[0]
-    return float((way * moved).sum() / (way**2).sum())
+    return float((way * moved).sum() / (way**2).sum()) if way.any() else 0.0
 
 
 def _weights(map: str, a: np.ndarray) -> np.ndarray:

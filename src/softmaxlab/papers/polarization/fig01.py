@@ -73,7 +73,7 @@ class Fig01(FigureSpec):
             for head, ax in enumerate(row):
                 draw_pattern(ax, result["weights"][i, head], names)
                 if "sink_score" in result:
-                    ax.set_title(f"head {head + 1}: sink score {result['sink_score'][i, head]:.2f}", fontsize=8)
+                    ax.set_title(f"head {head}: sink score {result['sink_score'][i, head]:.2f}", fontsize=8)
             row[0].set_ylabel(_row_label(result, i, map), fontsize=9)
         epochs, lr = result.notes["epochs"], result.notes["lr"]
         ending = "epoch" if epochs == 1 else "epochs"

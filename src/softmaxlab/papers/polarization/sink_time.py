@@ -70,7 +70,7 @@ class SinkTime(FigureSpec):
         columns = len(result["map"])
         picture = Figure(figsize=(3.7 * columns + 0.4, 8.2), layout="constrained")
         grid = picture.subplots(len(ROWS), columns, sharex=True, sharey="row", squeeze=False)
-        heads = [f"head {h + 1}" for h in range(result["rate"].shape[2])]
+        heads = [f"head {h}" for h in range(result["rate"].shape[2])]
         for i, map in enumerate(result["map"]):
             for ax, (name, words) in zip(grid[:, i], ROWS):
                 draw_lines(ax, result["step"], result[name][i].T, heads)
