@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose
 from softmaxlab.core.random import generator
 from softmaxlab.core.simulate import simulate
 from softmaxlab.errors import SpecError
+from softmaxlab.measure.sinks import SINK, sink_score
 from softmaxlab.papers.polarization import problems
 from softmaxlab.polarization import Flow
 
@@ -130,3 +131,12 @@ def test_21_softmax_polarizes_with_the_values_frozen():
     assert_allclose(slope, -1.0, atol=1e-2)
     still = simulate(Flow(**fields, freeze="a", t_end=1e8, points=2))
     assert_allclose(still["scores"], 1 / 8, rtol=ROUNDING)
+
+
+def test_22_scores_of_signed_weights_are_no_shares():
+    """400 heads that prefer no token, 100 samples of 20 tokens."""
+    w = np.tril(generator(0, "errata/signed").standard_normal((100, 400, 20, 20)))
+    signed, positive = (sink_score(weights, samples=0) for weights in (w, np.abs(w)))
+    assert (signed > SINK).mean() > 0.05
+    assert (signed == 0).mean() > 0.2
+    assert positive.max() < 0.2
