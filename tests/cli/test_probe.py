@@ -152,6 +152,56 @@ def test_the_folder_has_tables_pictures_and_one_page_that_needs_nothing_else(cap
     assert all(line in html.unescape(page) for line in out["conclusions"])
 
 
+def test_columns_have_the_same_names_everywhere(capsys, folder):
+    _, out, _ = call(capsys, str(folder), *SMALL, "--out", "out", "--swap", "softmax1:0")
+    with open("out/heads.csv") as file:
+        columns = next(csv.reader(file))
+    page = html.unescape(Path("out/index.html").read_text())
+    sortable = re.findall(r'<table class="sortable"><thead>(.*?)</thead>', page)
+    shown = re.findall(r"<button[^>]*>(.*?)</button>", sortable[0])
+    assert set(shown) <= set(columns)
+    assert {"sink", "sink_output", "effective_keys", "dormant"} <= set(shown)
+    by_layer = json.loads(Path("out/report.json").read_text())["layers"][0]
+    above, below = (line.split() for line in out.splitlines()[2:4])
+    assert set(below[:2]) <= set(by_layer)
+    assert {"sink>0.3", "sink>0.9", "effective_keys", "sink_value", "sink_output", "top"} <= set(by_layer)
+    assert above == ["sink", "sink", "effective_", "sink_", "sink_"]
+    assert below[2:4] == [">0.3", ">0.9"]
+    assert below[-4:] == ["keys", "value", "output", "top"]
+    assert '<meta name="viewport"' in page
+    assert "prefers-color-scheme: dark" in page
+    assert page.index("What the columns mean") > page.index('class="sortable"')
+
+
+def test_dormant_heads_are_all_told(capsys, folder):
+    found = told(capsys, str(folder), *SMALL, "--eps", "0.05", "--out", "out")
+    right = [row["sink"] > 0.05 and row["sink_output"] > 0.5 for row in found["heads"]]
+    assert [row["dormant"] for row in found["heads"]] == right
+    with open("out/heads.csv") as file:
+        assert [row["dormant"] for row in csv.DictReader(file)] == [str(value) for value in right]
+
+
+def test_help_shows_no_types_of_flags(capsys):
+    _, out, _ = call(capsys, "--help")
+    flags = [line for line in out.splitlines() if "<bool>" in line]
+    assert [line.split()[1] for line in flags] in ([], ["--help"])
+
+
+def test_progress_is_for_terminals(folder, capsys, caplog, monkeypatch):
+    from softmaxlab.core import progress
+
+    monkeypatch.setattr(progress, "QUIET_SECONDS", 0.0)
+    monkeypatch.setattr(progress, "LOG_SECONDS", 0.0)
+    caplog.set_level("INFO")
+    call(capsys, str(folder), *SMALL)
+    assert not caplog.records
+    loaded = load(folder)
+    from softmaxlab.probing import loss
+
+    loss(loaded.model, [torch.arange(8)])
+    assert caplog.records, "the library itself does log"
+
+
 def test_tables_as_parquet(capsys, folder):
     import duckdb
 
@@ -165,13 +215,58 @@ def test_tables_as_parquet(capsys, folder):
 def test_a_swap_prints_its_cost(capsys, folder):
     code, out, _ = call(capsys, str(folder), *SMALL, "--swap", "softmax1", "--bias", "-30")
     assert code == 0
-    assert re.search(r"softmax1, bias -30: Δloss [+-]0\.0000 ± 0\.0000 nats per token", out)
+    assert re.search(r"softmax1:-30: Δloss [+-]0\.0000 ± 0\.0000 nats per token", out)
     found = told(capsys, str(folder), *SMALL, "--swap", "sigmoid", "--bias", "-log n")
     first, second = found["subjects"]
     assert second["loss_change"]["mean"] == pytest.approx(second["loss"]["mean"] - first["loss"]["mean"], abs=ROUNDING)
     assert second["loss_change"]["se"] > 0
-    assert {row["subject"] for row in found["heads"]} == {str(folder), "sigmoid, bias -log n"}
-    assert found["comparisons"][0]["subject"] == "sigmoid, bias -log n"
+    assert {row["subject"] for row in found["heads"]} == {str(folder), "sigmoid:-log n"}
+    assert found["comparisons"][0]["subject"] == "sigmoid:-log n"
+
+
+def test_every_swap_has_its_row_and_its_cost(capsys, folder):
+    maps = ("--swap", "softmax1", "--swap", "sparsemax", "--swap", "sigmoid:calibrated", "--bias", "-4")
+    labels = ["softmax1:-4", "sparsemax", "sigmoid:calibrated"]
+    found = told(capsys, str(folder), *SMALL, *maps)
+    assert [row["subject"] for row in found["subjects"][1:]] == labels == found["settings"]["swap"]
+    alone = told(capsys, str(folder), *SMALL, "--swap", "sparsemax")["subjects"][1]
+    assert found["subjects"][2]["loss_change"]["mean"] == pytest.approx(alone["loss_change"]["mean"], abs=ROUNDING)
+    _, out, _ = call(capsys, str(folder), *SMALL, *maps)
+    for label in labels:
+        assert re.search(rf"^ {label} .* [+-]\d\.\d{{3}} ± \d\.\d{{3}} *$", out, re.MULTILINE), out
+        assert re.search(rf"^{label}: Δloss", out, re.MULTILINE)
+    assert "fitted on 4 × 24 tokens of 'text.txt', none of which is measured" in out
+
+
+def test_every_run_tells_the_loss(capsys, folder):
+    loaded = load(folder)
+    from softmaxlab.probing import loss, sequences
+
+    right = loss(loaded.model, [torch.stack(sequences(loaded.tokenizer, [TEXT], T, SAMPLES))])
+    _, out, _ = call(capsys, str(folder), *SMALL)
+    assert str(right) in out
+
+
+@pytest.mark.parametrize("fitting", [("--mitigate", "prefix"), ("--prune", "1"), ("--swap", "sigmoid:calibrated")])
+def test_fitting_does_not_change_what_is_measured(capsys, folder, fitting):
+    plain, fitted = (told(capsys, str(folder), *SMALL, *more) for more in ((), fitting))
+    name = str(folder)
+    assert [row for row in fitted["heads"] if row.pop("subject", name) == name] == plain["heads"]
+    assert fitted["text"]["calibration"] == "4 × 24 tokens of 'text.txt', none of which is measured"
+    assert plain["text"]["calibration"] is None
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_text_to_fit_on_is_not_measured(folder, seed):
+    from softmaxlab.cli.probe_cut import Wanted
+    from softmaxlab.cli.probe_inputs import inputs
+
+    Path("numbers.txt").write_text(" ".join(WORDS[4:]))  # every token once: an overlap would show
+    given = inputs(load(folder), texts("numbers.txt"), Wanted(6, 4, "auto", seed, 4, calibration=True))
+    tokens = [row["input_ids"].flatten().tolist() for row in (*given.batches, *given.calibration)]
+    assert len(tokens[0]) == 24
+    assert len(tokens[1]) >= 6
+    assert len(set(tokens[0] + tokens[1])) == len(tokens[0]) + len(tokens[1])
 
 
 def test_a_calibrated_swap_is_fitted_on_other_text(capsys, folder):
@@ -266,9 +361,10 @@ def test_an_encoder_reads_padded_texts_and_has_no_loss(capsys, tmp_path):
     assert found["heads"][0]["queries"] == sum(lengths), "padding is not counted"
     assert found["text"]["uniform_sink"] == {"both sides": pytest.approx(6 / sum(lengths))}
     swapped = told(capsys, "bert", "--text", "text.txt", "--samples", "6", "--swap", "sparsemax")
-    assert "no Δloss" in swapped["notes"][0]
+    assert "no loss" in swapped["notes"][0]
+    assert [line.split(":")[0] for line in swapped["conclusions"]] == ["Massive activations", "Dormant heads"]
     refused(capsys, "--prune is judged by the loss", "bert", "--text", "text.txt", "--samples", "3", "--prune", "1")
-    refused(capsys, "bos='yes' is for causal models", "bert", "--text", "text.txt", "--bos", "yes")
+    refused(capsys, "--bos yes is for causal models", "bert", "--text", "text.txt", "--bos", "yes")
 
 
 def test_an_encoder_decoder_has_a_table_of_its_cross_attention(capsys, tmp_path):
@@ -285,6 +381,33 @@ def test_an_encoder_decoder_has_a_table_of_its_cross_attention(capsys, tmp_path)
     assert set(found["text"]["uniform_sink"]) == {"causal", "both sides"}
     assert found["subjects"][1]["loss_change"]["mean"] != 0
     assert Path("out/cross.csv").exists()
+    checked = told(capsys, "t5", *SMALL, "--check")["check"]["statistics"]
+    assert {row["statistic"] for row in checked if row["attention"] == "cross"} == set(FULL)
+    assert all(row["ok"] in (True, None) for row in checked)
+
+
+def test_the_check_notices_cross_attention(capsys, tmp_path, monkeypatch):
+    from transformers import T5Config, T5ForConditionalGeneration
+
+    from softmaxlab.cli import probe_steps
+
+    Path("text.txt").write_text(TEXT)
+    torch.manual_seed(0)
+    sized = {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 1, "num_heads": 4}
+    config = T5Config(vocab_size=len(WORDS), decoder_start_token_id=0, **sized)
+    saved(T5ForConditionalGeneration(config).eval(), tmp_path / "t5")
+    examine = probe_steps.examine
+
+    def wrong(model, batches, statistics, eps, eager):
+        found = examine(model, batches, statistics, eps, eager)
+        if eager:
+            found.cross["sink"] *= 1.001
+        return found
+
+    monkeypatch.setattr(probe_steps, "examine", wrong)
+    code, out, _ = call(capsys, "t5", *SMALL, "--check")
+    assert code == 1
+    assert re.search(r"cross sink .* TOO LARGE", out)
 
 
 def test_a_model_that_cannot_switch_is_measured_when_asked(capsys, tmp_path):
@@ -312,19 +435,23 @@ def test_a_model_that_cannot_switch_is_measured_when_asked(capsys, tmp_path):
         ("--batch-size must be at least 1", ["--batch-size", "0"]),
         ("--eps must lie between 0 and 1", ["--eps", "1.5"]),
         ("--seed must be at least 0", ["--seed", "-1"]),
-        ("unknown bos 'maybe'", ["--bos", "maybe"]),
-        ("unknown statistics 'all'", ["--statistics", "all"]),
-        ("unknown dtype 'float23', did you mean 'float32'", ["--dtype", "float23"]),
+        ("unknown --bos 'maybe'", ["--bos", "maybe"]),
+        ("unknown --statistics 'all'", ["--statistics", "all"]),
+        ("unknown --dtype 'float23', did you mean 'float32'", ["--dtype", "float23"]),
         ("unknown map 'softmax2', did you mean", ["--swap", "softmax2"]),
-        ("map 'softmax1' needs bias", ["--swap", "softmax1"]),
+        ("--swap softmax1 needs a bias: --swap softmax1:B or --bias B", ["--swap", "softmax1"]),
+        ('needs a bias: .* a number or calibrated or "-log n"$', ["--swap", "sigmoid"]),
+        ("--swap softmax1:-5 is given twice", ["--swap", "softmax1:-5", "--swap", "softmax1", "--bias", "-5"]),
+        ("--swap elu:2: this map takes no bias", ["--swap", "softmax1:1", "--swap", "elu:2"]),
+        ("--bias 3 belongs to --swap", ["--swap", "softmax1:1", "--swap", "elu", "--bias", "3"]),
         ("takes no bias", ["--swap", "sparsemax", "--bias", "1"]),
         ("unknown bias 'calibrate', did you mean", ["--swap", "softmax1", "--bias", "calibrate"]),
         ("--bias must be finite", ["--swap", "softmax1", "--bias", "nan"]),
         ("is for the maps sigmoid", ["--swap", "softmax1", "--bias", "-log n"]),
-        ("map 'mlp' needs a network", ["--swap", "mlp"]),
-        ("--bias 2.0 belongs to --swap", ["--bias", "2"]),
-        ("unknown mitigate 'prefx', did you mean 'prefix'", ["--mitigate", "prefx"]),
-        ("unknown format 'xlsx'", ["--format", "xlsx"]),
+        ("--swap mlp: this map needs a network", ["--swap", "mlp"]),
+        ("--bias 2 belongs to --swap", ["--bias", "2"]),
+        ("unknown --mitigate 'prefx', did you mean 'prefix'", ["--mitigate", "prefx"]),
+        ("unknown --format 'xlsx'", ["--format", "xlsx"]),
         ("--eager and --swap exclude", ["--eager", "--swap", "sparsemax"]),
         ("--revisions and --compare exclude", ["--revisions", "a,b", "--compare", "x"]),
         ("--revisions takes different names", ["--revisions", "a,,b"]),
@@ -333,15 +460,15 @@ def test_a_model_that_cannot_switch_is_measured_when_asked(capsys, tmp_path):
         ("--attention takes LAYER.HEAD", ["--attention", "3"]),
         ("--attention draws pictures", ["--attention", "0.0"]),
         ("is a file, expected a folder", ["--out", "text.txt"]),
-        ("unknown built-in text 'pyton', did you mean 'python'", ["--text", "pyton"]),
+        ("text 'pyton' is neither a file nor a built-in text, did you mean 'python'", ["--text", "pyton"]),
         ("text 'empty.txt' is empty", ["--text", "empty.txt"]),
         ("there is no layer 2", [*SMALL, "--layers", "0-2"]),
         ("there is no head 0.4", [*SMALL, "--attention", "0.4", "--out", "out"]),
         ("the model has only 8 heads", [*SMALL, "--prune", "8"]),
         ("the text has 1000 tokens, 100 sequences of 24 need 2400", [*SMALL[:-1], "100"]),
-        ("length 4096 is more than the model can run: it has 2048", ["--text", "text.txt", "--length", "4096"]),
+        ("--length 4096 is more than the model can run: it has 2048", ["--text", "text.txt", "--length", "4096"]),
         ("device 'cuda:77' cannot be used", [*SMALL, "--device", "cuda:77"]),
-        ("exclude each other", [*SMALL, "--device", "cpu", "--device-map", "auto"]),
+        ("--device and --device-map exclude each other", [*SMALL, "--device", "cpu", "--device-map", "auto"]),
     ],
 )
 def test_bad_options_are_one_line(capsys, folder, tmp_path, message, arguments):
@@ -385,17 +512,33 @@ def test_pictures_are_refused_with_a_way_out(capsys, tmp_path):
 
 
 def test_an_interrupted_probe_prints_what_it_has(capsys, folder, monkeypatch):
-    from softmaxlab.cli import probe_work
+    from softmaxlab.cli import probe_measure
 
-    def stopped(model, batches):
-        raise KeyboardInterrupt
+    whole = probe_measure.loss
+    done = []
 
-    monkeypatch.setattr(probe_work, "loss", stopped)
+    def stopped_in_the_swap(model, batches):
+        done.append(whole(model, batches))
+        if len(done) == 2:
+            raise KeyboardInterrupt
+        return done[0]
+
+    monkeypatch.setattr(probe_measure, "loss", stopped_in_the_swap)
     code, out, _ = call(capsys, str(folder), *SMALL, "--swap", "sparsemax", "--out", "out")
     assert code == 130
     assert "Interrupted after 96 tokens" in out
     assert "KV cache" in out
     assert json.loads(Path("out/report.json").read_text())["interrupted"] is True
+
+    def stopped_in_the_middle(model, batches):
+        whole(model, batches[:1])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(probe_measure, "loss", stopped_in_the_middle)
+    code, out, _ = call(capsys, str(folder), *SMALL, "--batch-size", "1")
+    assert code == 130
+    assert f"Interrupted after {T} tokens" in out
+    assert "nats per token" not in out
 
 
 @pytest.mark.slow

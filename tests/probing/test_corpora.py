@@ -10,7 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from softmaxlab.errors import SpecError
-from softmaxlab.probing.models.corpora import BUILT_IN, _starts, batches, sequences, texts, token_0
+from softmaxlab.probing.models.corpora import BUILT_IN, batches, sequences, starts, texts, token_0
+from softmaxlab.probing.probe import probe
+from softmaxlab.probing.running import longest
+from tests.probing import families
 from tests.probing.checkpoints import TEXT, WORDS, tokenizer
 
 BOS, EOS, PAD = 1, 2, 3
@@ -109,11 +112,11 @@ def test_texts_are_joined_and_a_lone_text_is_one():
 @given(st.integers(1, 20), st.integers(1, 8), st.integers(0, 30), st.integers(0, 2**40))
 def test_pieces_never_overlap_and_stay_inside(body, samples, free, seed):
     tokens = body * samples + free
-    starts = _starts(tokens, body, samples, seed)
-    ends = [start + body for start in starts]
-    assert starts[0] >= 0
+    first = starts(tokens, body, samples, seed)
+    ends = [start + body for start in first]
+    assert first[0] >= 0
     assert ends[-1] <= tokens
-    assert all(end <= start for end, start in zip(ends, starts[1:]))
+    assert all(end <= start for end, start in zip(ends, first[1:]))
 
 
 def test_every_placement_is_equally_likely():
@@ -121,7 +124,7 @@ def test_every_placement_is_equally_likely():
     seeds = 3000
     counts: dict[tuple[int, ...], int] = {}
     for seed in range(seeds):
-        placement = tuple(_starts(6, 2, 2, seed))
+        placement = tuple(starts(6, 2, 2, seed))
         counts[placement] = counts.get(placement, 0) + 1
     assert len(counts) == 6
     deviation = (seeds * (1 / 6) * (5 / 6)) ** 0.5
@@ -214,3 +217,14 @@ def test_bad_batches():
         batches(tokenizer(), ["w1"], 4, 0)
     with pytest.raises(SpecError, match="max_length must be"):
         batches(tokenizer(), ["w1"], 0, 4)
+
+
+def test_a_text_longer_than_the_model_is_refused():
+    words = tokenizer(bos=True, pad=True)
+    model = families.build("gpt2")
+    limit = longest(model)
+    assert limit == model.config.n_positions
+    text = " ".join(["w1"] * (limit + 5))
+    with pytest.raises(SpecError, match=f"the model has {limit} positions: give max_length={limit}"):
+        probe(model, words, [text], max_length=limit + 3)
+    assert len(probe(model, words, [text], max_length=limit)) == families.LAYERS * families.HEADS

@@ -45,7 +45,8 @@ def record(*subjects: Subject) -> Record:
 def test_layers_are_means_over_their_heads():
     table = layers_table(findings(sink=0.9), 0.3)
     assert table["sink"].tolist() == pytest.approx([0.45, 0.6], abs=EXACT)
-    assert table["above"].tolist() == [1, 2], "0.3 itself is not above 0.3"
+    assert table["sink>0.3"].tolist() == [1, 2], "0.3 itself is not above 0.3"
+    assert table["sink>0.9"].tolist() == [0, 0]
     assert table["heads"].tolist() == [2, 3]
     assert table["top"].tolist() == [10.0, 5000.0]
 
@@ -91,4 +92,4 @@ def test_the_uniform_profile_is_that_of_uniform_causal_attention():
     α = weights.sum(axis=0) / np.arange(T, 0, -1)
     position, mean = probe_pictures._uniform_profile(T)
     assert mean == pytest.approx(α, abs=EXACT)
-    assert position[0] == 1
+    assert position.tolist() == list(range(T))

@@ -4,60 +4,76 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Option
 
-from softmaxlab.cli.options import Json, print_json
+from softmaxlab.cli.options import print_json
 
 EXAMPLES = (
     "Examples:  softmaxlab probe smollm2  ·  softmaxlab probe ./folder --text book.txt --length 1024 --out probed"
-    "  ·  softmaxlab probe smollm2 --swap softmax1:-5 --swap sparsemax  ·  softmaxlab probe gpt2 --compare distilgpt2 --json"
+    "  ·  softmaxlab probe smollm2 --swap softmax1:-5 --swap sparsemax"
+    "  ·  softmaxlab probe gpt2 --compare distilgpt2 --json"
     "  ·  softmaxlab probe owner/name --revisions step1000,step143000"
 )
 INTERRUPTED = 130
+FLAG = " "  # shown after a flag, which takes no value
 
-Text = Annotated[str, typer.Option(metavar="FILE", help="Text or .jsonl file, - for stdin, or python, licence.")]
-Length = Annotated[int | None, typer.Option(help="Tokens of a sequence; 512, or what the model takes.")]
-Bos = Annotated[str, typer.Option(help="Begin with a BOS token: auto (as the tokenizer does), yes, no.")]
-Eps = Annotated[float, typer.Option(help="Mean weight above which a key is called a sink.")]
-Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps.")]
-DeviceMap = Annotated[str | None, typer.Option("--device-map", help="auto: spread a large model over what there is.")]
-Dtype = Annotated[str | None, typer.Option(help="float32, bfloat16, float16, float64; the checkpoint's if not given.")]
-Layers = Annotated[str | None, typer.Option(help="Show only these in the table: 0-5,11.")]
-Statistics = Annotated[str, typer.Option(help="full, or fast: without sparsity, effective keys and sink positions.")]
-Eager = Annotated[bool, typer.Option("--eager", help="Through the model's own weights, if it cannot switch.")]
-Folder = Annotated[str | None, typer.Option("--out", metavar="FOLDER", help="Write tables, pictures and a page here.")]
-Compare = Annotated[str | None, typer.Option(metavar="MODEL", help="Another model on the same text, beside it.")]
+Model = Annotated[str, typer.Argument(metavar="MODEL", help="A folder, a .gguf file, a Hub id, or smollm2, the demo.")]
+Text = Annotated[str, Option(metavar="FILE", help="Text or .jsonl file, - for stdin, or built in: python, licence.")]
+Length = Annotated[int | None, Option(metavar="T", help="Tokens of a sequence; 512, or what the model takes.")]
+Samples = Annotated[int, Option(metavar="N", help="Number of sequences.")]
+Bos = Annotated[str, Option(metavar="auto|yes|no", help="Begin with a BOS token; auto: as the tokenizer does.")]
+Eps = Annotated[float, Option(metavar="ε", help="Mean weight above which a key is called a sink.")]
+Device = Annotated[str | None, Option(metavar="NAME", help="cpu, cuda, cuda:1, mps.")]
+DeviceMap = Annotated[
+    str | None, Option("--device-map", metavar="auto", help="Spread a large model over what there is.")
+]
+Dtype = Annotated[str | None, Option(metavar="NAME", help="float32, bfloat16, float16, float64; else its own.")]
+BatchSize = Annotated[int, Option("--batch-size", metavar="N", help="Sequences at once.")]
+Layers = Annotated[str | None, Option(metavar="0-5,11", help="Show only these in the table.")]
+Seed = Annotated[int, Option(metavar="N", help="Where the text is cut.")]
+Statistics = Annotated[
+    str, Option(metavar="full|fast", help="fast: without sparsity, effective keys and sink positions.")
+]
+Eager = Annotated[bool, Option("--eager", metavar=FLAG, help="Through the model's own weights, if it cannot switch.")]
+Folder = Annotated[str | None, Option("--out", metavar="FOLDER", help="Write tables, pictures and a page here.")]
+Format = Annotated[str, Option(metavar="csv|parquet", help="Of the tables; parquet with the extra tables.")]
+Compare = Annotated[str | None, Option(metavar="MODEL", help="Another model on the same text, beside it.")]
 Swaps = Annotated[
     list[str] | None,
-    typer.Option(metavar="MAP[:BIAS]", help="The same model with another map; may be repeated. See list maps."),
+    Option(metavar="MAP[:BIAS]", help="The same model with another map (softmaxlab list maps); may be repeated."),
 ]
 Bias = Annotated[
-    str | None,
-    typer.Option(metavar="B", help='Of every --swap without its own: a number, calibrated, or "-log n".'),
+    str | None, Option(metavar="B", help='Of every --swap without its own: a number, calibrated, or "-log n".')
 ]
-Mitigate = Annotated[str | None, typer.Option(help="Fold the sink away: prefix or bias; its cost in float and int8.")]
-Check = Annotated[bool, typer.Option("--check", help="Compare with eager attention on a short prefix; exit 1 if off.")]
-Prune = Annotated[int | None, typer.Option(metavar="N", help="Remove N heads greedily: the redundancy curve.")]
-Revisions = Annotated[str | None, typer.Option(metavar="A,B,…", help="Checkpoints of a Hub id, one row each.")]
-Attention = Annotated[str | None, typer.Option(metavar="LAYER.HEAD,…", help="Draw these heads' patterns; needs --out.")]
+Mitigate = Annotated[
+    str | None, Option(metavar="prefix|bias", help="Fold the sink away: its cost in float and in simulated int8.")
+]
+Check = Annotated[
+    bool, Option("--check", metavar=FLAG, help="Compare with eager attention on a short prefix; exit 1 if off.")
+]
+Prune = Annotated[int | None, Option(metavar="N", help="Remove N heads greedily: the redundancy curve.")]
+Revisions = Annotated[str | None, Option(metavar="A,B,…", help="Checkpoints of a Hub id, one row each.")]
+Attention = Annotated[str | None, Option(metavar="LAYER.HEAD,…", help="Draw these heads' patterns; needs --out.")]
+Json = Annotated[bool, Option("--json", metavar=FLAG, help="Print one JSON document on stdout and nothing else there.")]
 
 
 def command(
-    model: Annotated[str, typer.Argument(help="A folder, a .gguf file, a Hub id, or smollm2, the demo.")],
+    model: Model,
     text: Text = "python",
     length: Length = None,
-    samples: Annotated[int, typer.Option(help="Number of sequences.")] = 8,
+    samples: Samples = 8,
     bos: Bos = "auto",
     eps: Eps = 0.3,
     device: Device = None,
     device_map: DeviceMap = None,
     dtype: Dtype = None,
-    batch_size: Annotated[int, typer.Option(help="Sequences at once.")] = 4,
+    batch_size: BatchSize = 4,
     layers: Layers = None,
-    seed: Annotated[int, typer.Option(help="Where the text is cut.")] = 0,
+    seed: Seed = 0,
     statistics: Statistics = "full",
     eager: Eager = False,
     out: Folder = None,
-    format: Annotated[str, typer.Option(help="Of the tables: csv, or parquet with the extra.")] = "csv",
+    format: Format = "csv",
     compare: Compare = None,
     swap: Swaps = None,
     bias: Bias = None,
@@ -95,13 +111,16 @@ def command(
 def _write(record, asked) -> list[Path]:
     if asked.out is None:
         return []
+    from rich.console import Console
+
     from softmaxlab.report.probe_page import write_page
     from softmaxlab.report.probe_pictures import write_pictures
     from softmaxlab.report.probe_record import write_files
 
-    pictures = write_pictures(record, asked.out)
-    files = [*write_files(record, asked.out, asked.format), *(path for path, _ in pictures)]
-    return [*files, write_page(record, pictures, asked.out)]
+    with Console(stderr=True).status(f"writing to {asked.out}"):  # on a terminal only
+        pictures = write_pictures(record, asked.out)
+        files = [*write_files(record, asked.out, asked.format), *(path for path, _ in pictures)]
+        return [*files, write_page(record, pictures, asked.out)]
 
 
 def _tell(record, asked, files: list[Path], json: bool) -> None:

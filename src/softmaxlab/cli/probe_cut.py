@@ -55,10 +55,10 @@ def _pieces(loaded: Loaded, corpus: Corpus, length: int, wanted: Wanted) -> tupl
     measured = corpora.sequences(loaded.tokenizer, corpus, length, wanted.samples, wanted.bos, wanted.seed)
     if not wanted.calibration:
         return measured, []
-    before, after = (torch.tensor(ids, dtype=torch.long) for ids in corpora._around(loaded.special, wanted.bos))
+    before, after = (torch.tensor(ids, dtype=torch.long) for ids in corpora.around(loaded.special, wanted.bos))
     ids = torch.tensor(loaded.tokenizer(BLANK.join(corpus), add_special_tokens=False, verbose=False).input_ids)
     body = length - len(before) - len(after)
-    starts = _between(corpora._starts(len(ids), body, wanted.samples, wanted.seed), body, len(ids))
+    starts = _between(corpora.starts(len(ids), body, wanted.samples, wanted.seed), body, len(ids))
     order = generator(wanted.seed, "calibration").permutation(len(starts))[: wanted.samples]
     return measured, [torch.cat([before, ids[starts[i] : starts[i] + body], after]) for i in order]
 

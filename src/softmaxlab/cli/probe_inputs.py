@@ -10,6 +10,7 @@ from softmaxlab.errors import SpecError
 from softmaxlab.probing.models import corpora
 from softmaxlab.probing.models.corpora import Corpus
 from softmaxlab.probing.models.load import Loaded
+from softmaxlab.probing.running import longest
 from softmaxlab.probing.streaming.eager import eager_sites
 from softmaxlab.probing.streaming.sites import root
 
@@ -79,16 +80,6 @@ def _check_bos(loaded: Loaded, wanted: Wanted, causal: bool) -> None:
         )
     if wanted.bos == "yes" and not loaded.special.before and loaded.special.bos_id is None:
         raise SpecError(f"--bos yes: the tokenizer of {loaded.name!r} has no BOS token, expected --bos auto or no")
-
-
-def longest(model: nn.Module) -> int | None:
-    """How many tokens a model can run; None if nothing in it says so."""
-    top = root(model)
-    limit = getattr(top.config.get_text_config(), "max_position_embeddings", None)
-    for name, module in top.named_modules():  # RoBERTa counts positions from behind its padding index
-        if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
-            limit = module.num_embeddings - module.padding_idx - 1
-    return limit
 
 
 def _length(model: nn.Module, asked: int | None) -> int:

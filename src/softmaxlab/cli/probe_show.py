@@ -8,27 +8,31 @@ from typing import Any
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 
-from softmaxlab.probing.definitions import PAPER_EPS
-from softmaxlab.report.probe_record import QUANTILES, Record, Subject, layers_table, short, summary
+from softmaxlab.report.probe_record import QUANTILES, Record, layers_table, short, summary, thresholds
 
 SHOWN = 5  # subjects that fit beside each other
+WIDEST = 160  # characters
+ALIKE = 5  # pairs of heads shown as the most alike
 Cell = Callable[[dict[str, Any]], str]
 
 
 def show(record: Record, layers: tuple[int, ...] | None, files: Sequence[Path]) -> None:
     """Everything found, the three closing lines last."""
     first = record.subjects[0]
-    _print_layers(first, record.eps, layers)
+    _print_layers(record, layers)
     typer.echo("\n".join(_shares(record)))
+    if first.loss is not None:
+        typer.echo(str(first.loss))
     if len(record.subjects) > 1:
         _print_subjects(record)
         _print_side_by_side(record, layers)
     for part, show_part in (("check", _check), ("mitigation", _mitigation), ("pruning", _pruning)):
         if part in record.parts:
             typer.echo("")
-            show_part(record.parts)
+            show_part(record)
     for note in record.notes:
         typer.echo(f"note: {note}")
     if files:
@@ -37,35 +41,47 @@ def show(record: Record, layers: tuple[int, ...] | None, files: Sequence[Path]) 
     typer.echo("")
     if record.interrupted:
         typer.echo(f"Interrupted after {first.found.tokens} tokens: the numbers are of those.")
-    typer.echo("\n".join(record.closing()))
+    closing = record.closing()
+    typer.echo("\n".join(closing))
+    if any("…" in line for line in closing):
+        typer.echo("… the whole list: column dormant of heads.csv (--out FOLDER), or --json.")
 
 
-def _print_layers(subject: Subject, eps: float, layers: tuple[int, ...] | None) -> None:
-    found: Any = layers_table(subject.found, eps)
+def _print_layers(record: Record, layers: tuple[int, ...] | None) -> None:
+    """Names too long for 80 columns go over two lines; they are those of the files and of the page."""
+    found: Any = layers_table(record.subjects[0].found, record.eps)
     columns: dict[str, Cell] = {
         "layer": lambda row: str(row["layer"]),
         "sink": lambda row: f"{row['sink']:.3f}",
-        f">{eps:g}": lambda row: f"{row['above']}/{row['heads']}",
-        f">{PAPER_EPS:g}": lambda row: f"{row['above_paper']}/{row['heads']}",
+        **{name: _count(name) for name in thresholds(record.eps)},
         "sparsity": lambda row: _number(row.get("sparsity"), ".3f"),
         "entropy": lambda row: _number(row["entropy"], ".2f"),
-        "keys": lambda row: _number(row.get("effective_keys"), ".1f"),
+        "effective_keys": lambda row: _number(row.get("effective_keys"), ".1f"),
         "total": lambda row: _number(row["total"], ".3f"),
-        "value": lambda row: _number(row["sink_value"], ".2f"),
-        "output": lambda row: _number(row["sink_output"], ".2f"),
-        "max |h|": lambda row: _size(row["top"]),
+        "sink_value": lambda row: _number(row["sink_value"], ".2f"),
+        "sink_output": lambda row: _number(row["sink_output"], ".2f"),
+        "top": lambda row: _size(row["top"]),
     }
     if (found["total"] - 1).abs().max() < 1e-3:
         del columns["total"]
     if "sparsity" not in found:
-        del columns["sparsity"], columns["keys"]
-    table = _table(f"{short(subject.label)}: means over the heads of each layer")
+        del columns["sparsity"], columns["effective_keys"]
+    table = _table(f"heads of {record.about}: means over the heads of each layer")
     for name in columns:
-        table.add_column(name, justify="right", no_wrap=True)
+        table.add_column(_header(name), justify="right", no_wrap=True)
     for row in found.to_dict("records"):
         if layers is None or row["layer"] in layers:
             table.add_row(*(cell(row) for cell in columns.values()))
-    Console().print(table)
+    _print(table)
+
+
+def _header(name: str) -> str:
+    """A name over two lines, the second one as low as those of short names."""
+    return name.replace("_", "_\n").replace(">", "\n>") if set("_>") & set(name) else f"\n{name}"
+
+
+def _count(name: str) -> Cell:
+    return lambda row: f"{row[name]}/{row['heads']}"
 
 
 def _shares(record: Record) -> list[str]:
@@ -73,7 +89,7 @@ def _shares(record: Record) -> list[str]:
     heads: Any = record.subjects[0].found.heads
     text = record.text
     count, T = len(heads), text["T"]
-    counts = [(eps, int((heads["sink"] > eps).sum())) for eps in dict.fromkeys((record.eps, PAPER_EPS))]
+    counts = [(eps, int((heads["sink"] > eps).sum())) for eps in thresholds(record.eps).values()]
     told = "; ".join(f"> {eps:g}: {n} of {count} ({n / count:.1%})" for eps, n in counts)
     kinds = {"causal": "H_T/T" if len(set(text["lengths"])) == 1 else "ΣH_T/ΣT", "both sides": "one over mean length"}
     uniform = ", ".join(f"{score:.4f} ({kinds[kind]})" for kind, score in text["uniform_sink"].items())
@@ -90,68 +106,87 @@ def _shares(record: Record) -> list[str]:
 
 def _print_subjects(record: Record) -> None:
     """One row each, and what each change costs."""
-    table = _table("side by side: means over all heads")
-    table.add_column("", overflow="fold", max_width=24)
-    for name in ("sink", f">{record.eps:g}", f">{PAPER_EPS:g}", "sparsity", "entropy", "total", "max |h|", "loss"):
-        table.add_column(name, justify="right", no_wrap=True)
+    table = _table("side by side: means over all heads; Δloss ± standard error in nats per token")
+    table.add_column("\nsubject", overflow="fold", max_width=24)
+    at_eps = next(iter(thresholds(record.eps)))
+    for name in ("sink", at_eps, "sparsity", "total", "loss", "Δloss"):
+        table.add_column(_header(name), justify="right", no_wrap=True)
     rows = [summary(subject, record.eps) for subject in record.subjects]
     for row in rows:
-        shares = (f"{row['share_above_eps']:.0%}", f"{row['share_above_0.9']:.0%}")
-        means = [_number(row.get(name), ".3f") for name in ("sparsity", "entropy", "total")]
-        loss = _number(row["loss"] and row["loss"]["mean"], ".3f")
-        table.add_row(short(row["subject"]), f"{row['sink']:.3f}", *shares, *means, _size(row["top"]), loss)
-    Console().print(table)
+        loss, change = row["loss"], row["loss_change"]
+        cost = f"{change['mean']:+.3f} ± {change['se']:.3f}" if change else ""
+        cells = (f"{row['sink']:.3f}", f"{row['share_above_eps']:.0%}", _number(row.get("sparsity"), ".3f"))
+        losses = (_number(loss and loss["mean"], ".3f"), cost)
+        table.add_row(short(row["subject"]), *cells, _total(row["total"]), *losses)
+    _print(table)
     for subject, row in zip(record.subjects[1:], rows[1:]):
         said = row["loss_change"]["said"] if row["loss_change"] else "Δloss not known"
         typer.echo(f"{short(subject.label)}: {said}")
+    if record.text.get("calibration"):
+        typer.echo(f"fitted on {record.text['calibration']}")
 
 
 def _print_side_by_side(record: Record, layers: tuple[int, ...] | None) -> None:
-    """The sink score of every subject by layer, as many as fit."""
-    shown = record.subjects[:SHOWN]
-    tables: list[Any] = [subject.found.heads for subject in shown]
+    """The sink score of every subject by layer, if they fit."""
+    if len(record.subjects) > SHOWN:
+        typer.echo("sink scores by layer of all these: layers in --json, or the page of --out FOLDER")
+        return
+    tables: list[Any] = [subject.found.heads for subject in record.subjects]
     means = [table.groupby("layer")["sink"].mean().to_dict() for table in tables]
-    table = _table("sink score by layer" + ("" if shown == record.subjects else f", first {len(shown)}"))
+    table = _table("sink by layer")
     table.add_column("layer", justify="right")
-    for subject in shown:
+    for subject in record.subjects:
         table.add_column(short(subject.label), justify="right", overflow="fold")
     for layer in sorted(set().union(*means)):
         if layers is None or layer in layers:
             table.add_row(str(layer), *(_number(mean.get(layer), ".3f") for mean in means))
-    Console().print(table)
+    _print(table)
 
 
-def _check(parts: dict[str, Any]) -> None:
-    found = parts["check"]
+def _check(record: Record) -> None:
+    found = record.parts["check"]
     typer.echo(f"against eager attention on {found['tokens']} tokens, largest difference over heads / largest value:")
     for row in found["statistics"]:
+        name = row["statistic"] if row["attention"] == "self" else f"{row['attention']} {row['statistic']}"
         if row["ok"] is None and math.isnan(row["relative"]):
-            typer.echo(f"  {row['statistic']:<20} eager attention does not show it")
+            typer.echo(f"  {name:<24} eager attention does not show it")
         else:
             verdict = "counts, not judged" if row["ok"] is None else "" if row["ok"] else "TOO LARGE"
-            typer.echo(f"  {row['statistic']:<20} {row['relative']:.1e}  {verdict}".rstrip())
+            typer.echo(f"  {name:<24} {row['relative']:.1e}  {verdict}".rstrip())
     typer.echo(f"  {'agrees' if found['ok'] else 'DOES NOT AGREE'} within {found['allowed']:g}")
 
 
-def _mitigation(parts: dict[str, Any]) -> None:
-    found = parts["mitigation"]
+def _mitigation(record: Record) -> None:
+    found = record.parts["mitigation"]
     tokens = f" of {', '.join(map(repr, found['tokens']))}" if found["tokens"] else ""
     typer.echo(f"folding the sink away, {found['method']}{tokens}, against the model in float:")
     for row in found["rows"]:
         typer.echo(f"  {row['what']}: {row['said']}")
+    if found["nothing"]:
+        typer.echo(f"  {found['nothing']}")
     if not math.isnan(found["gap_closed"]):
         typer.echo(f"  share of the int8 gap that is closed: {found['gap_closed']:.0%}")
+    typer.echo(f"  fitted on {record.text['calibration']}")
 
 
-def _pruning(parts: dict[str, Any]) -> None:
-    alike = parts["similarity"]
-    pairs = ", ".join(f"{p['layer']}.{p['head']}~{p['other']} {p['outputs']:.2f}" for p in alike["nearest"])
+def _pruning(record: Record) -> None:
+    alike = record.parts["similarity"]
+    nearest = sorted(alike["pairs"], key=lambda pair: -pair["outputs"])[:ALIKE]
+    pairs = ", ".join(f"{p['layer']}.{p['head']}~{p['other']} {p['outputs']:.2f}" for p in nearest)
     means = ", ".join(f"{name} {mean:.3f}" for name, mean in alike["mean"].items())
     typer.echo(f"similarity (cosine) of heads of a layer: {means}; outputs most alike: {pairs}")
     typer.echo("heads removed one by one, the cheapest next (layer.head), the rest of the layer scaled up:")
-    for row in parts["pruning"][1:]:
+    for row in record.parts["pruning"][1:]:
         name = f"{row['layer']}.{row['head']}"
         typer.echo(f"  {row['step']:>3}  {name:<6}  Δloss {row['delta']:+.4f} ± {row['delta_se']:.4f} nats per token")
+    typer.echo(f"  chosen on {record.text['calibration']}")
+
+
+def _print(table: Table) -> None:
+    """At its full width, also where there is no terminal: a cut number is worse than a long line."""
+    console = Console()
+    needed = Measurement.get(console, console.options.update(max_width=WIDEST), table).maximum
+    Console(width=max(console.width, needed)).print(table)
 
 
 def _table(title: str) -> Table:
@@ -159,7 +194,12 @@ def _table(title: str) -> Table:
 
 
 def _size(value: float) -> str:
-    return _number(value, ",.4g" if value < 1e4 else ",.0f")
+    return _number(value, ",.3g" if value < 1e3 else ",.0f")
+
+
+def _total(value: float | None) -> str:
+    """Row totals of unnormalised maps have no bound."""
+    return _number(value, ".3f" if value is not None and abs(value) < 10 else ".4g")
 
 
 def _number(value: float | None, form: str) -> str:

@@ -9,9 +9,12 @@ from torch import Tensor
 
 from softmaxlab.cli.probe_asked import Asked
 from softmaxlab.cli.probe_inputs import Inputs
+from softmaxlab.probing.changes.constants import Constants
 from softmaxlab.probing.changes.fold import fold_sink
 from softmaxlab.probing.changes.loss import change, loss
+from softmaxlab.probing.changes.prefix import Prefix
 from softmaxlab.probing.changes.quantise import quantised
+from softmaxlab.probing.definitions import EPS
 from softmaxlab.probing.models.corpora import Corpus
 from softmaxlab.probing.models.load import Loaded
 from softmaxlab.probing.probe import Findings, examine
@@ -24,14 +27,15 @@ TOLERANCE = {torch.float64: 1e-4, torch.float32: 1e-4}  # sums of T terms in flo
 HALF_TOLERANCE = 2e-2  # eager attention rounds weights to the model's own eight or eleven bits, ours are float32
 COUNTS = ("keys_above", "sink_sequences")  # a weight next to its threshold may fall on either side: shown, not judged
 DRAWN = 32  # tokens of a drawn pattern
-ALIKE = 5  # pairs of heads shown as the most alike
 
 
 def check(asked: Asked, loaded: Loaded, corpus: Corpus, given: Inputs, record: Record) -> None:
     """Compare with the weights that eager attention returns."""
     ours, eager = (_examined(loaded.model, [given.beginning], asked.eps, eager=way) for way in (False, True))
     allowed = TOLERANCE.get(root(loaded.model).dtype, HALF_TOLERANCE)
-    rows = [_difference(ours, eager, name, allowed) for name in ours.heads.columns if f"{name}_se" in ours.heads]
+    rows = _differences("self", ours.heads, eager.heads, allowed) + _differences(
+        "cross", ours.cross, eager.cross, allowed
+    )
     ok = all(row["ok"] for row in rows if row["ok"] is not None)
     record.parts["check"] = {"tokens": ours.tokens, "allowed": allowed, "ok": ok, "statistics": rows}
 
@@ -43,19 +47,18 @@ def _examined(model: Any, batches: list[dict[str, Tensor]], eps: float, eager: b
     return found
 
 
-def _difference(ours: Findings, eager: Findings, name: str, allowed: float) -> dict[str, Any]:
-    """The largest difference over heads, over the largest value; none where eager attention does not tell."""
-    a, b = ours.heads[name].to_numpy(float), eager.heads[name].to_numpy(float)
-    if np.isnan(b).all():
-        return {"statistic": name, "largest": math.nan, "relative": math.nan, "ok": None}
-    largest = float(np.abs(a - b).max())
-    relative = largest / max(float(np.abs(b).max()), 1e-12)
-    return {
-        "statistic": name,
-        "largest": largest,
-        "relative": relative,
-        "ok": None if name in COUNTS else relative <= allowed,
-    }
+def _differences(attention: str, ours: Any, eager: Any, allowed: float) -> list[dict[str, Any]]:
+    """Of every statistic the largest difference over heads, over the largest value; none where eager does not tell."""
+    rows = []
+    for name in [name for name in ours.columns if f"{name}_se" in ours] if len(ours) else ():
+        a, b = ours[name].to_numpy(float), eager[name].to_numpy(float)
+        row = {"attention": attention, "statistic": name, "largest": math.nan, "relative": math.nan, "ok": None}
+        if not np.isnan(b).all():
+            row["largest"] = float(np.abs(a - b).max())
+            row["relative"] = row["largest"] / max(float(np.abs(b).max()), 1e-12)
+            row["ok"] = None if name in COUNTS else row["relative"] <= allowed
+        rows.append(row)
+    return rows
 
 
 def mitigate(asked: Asked, loaded: Loaded, corpus: Corpus, given: Inputs, record: Record) -> None:
@@ -79,7 +82,15 @@ def mitigate(asked: Asked, loaded: Loaded, corpus: Corpus, given: Inputs, record
         left = add(f"int8, {asked.mitigate}")
     closed = (gap - left) / gap if gap > 0 else math.nan
     tokens = [record.token(token) for token in getattr(folded, "tokens", ())]
-    record.parts["mitigation"] = {"method": asked.mitigate, "rows": rows, "gap_closed": closed, "tokens": tokens}
+    told = {"method": asked.mitigate, "rows": rows, "gap_closed": closed, "tokens": tokens}
+    record.parts["mitigation"] = told | {"nothing": _nothing(folded, gap)}
+
+
+def _nothing(folded: Prefix | Constants, gap: float) -> str:
+    """Why there is nothing to fold or to close; empty if there is."""
+    if isinstance(folded, Constants) and not any(bool(part.heads.any()) for part in folded.constants.values()):
+        return f"nothing to fold: no head has a sink score above {EPS:g} on the text fitted on"
+    return "" if gap > 0 else "nothing to close: int8 costs this model nothing on this text"
 
 
 def draw_patterns(asked: Asked, loaded: Loaded, corpus: Corpus, given: Inputs, record: Record) -> None:
@@ -103,8 +114,7 @@ def prune(asked: Asked, loaded: Loaded, corpus: Corpus, given: Inputs, record: R
     from softmaxlab.probing.changes.redundancy import redundancy
 
     alike: Any = redundancy(loaded.model, given.batches)
-    nearest = alike.sort_values("outputs", ascending=False).head(ALIKE).to_dict("records")
     means = {name: float(alike[name].mean()) for name in ("weights", "outputs")}
-    record.parts["similarity"] = {"mean": means, "nearest": nearest}
+    record.parts["similarity"] = {"mean": means, "pairs": alike.to_dict("records")}
     curve: Any = prune_heads(loaded.model, given.calibration, asked.prune or 0, judging=given.batches)
     record.parts["pruning"] = curve.astype(object).where(curve.notna(), None).to_dict("records")

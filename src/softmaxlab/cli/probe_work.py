@@ -1,6 +1,9 @@
 """The work of a probe: load, cut the text, measure, change the model and measure again."""
 
-from collections.abc import Callable
+import logging
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -10,12 +13,13 @@ import typer
 from softmaxlab.cli.probe_asked import Asked
 from softmaxlab.cli.probe_cut import Wanted
 from softmaxlab.cli.probe_inputs import Inputs, inputs
+from softmaxlab.cli.probe_measure import measured
+from softmaxlab.core import progress
 from softmaxlab.errors import SpecError
-from softmaxlab.probing.changes.loss import change, lacks_loss, loss
+from softmaxlab.probing.changes.loss import change, lacks_loss
 from softmaxlab.probing.maps.swap import swapped
 from softmaxlab.probing.models.corpora import Corpus, texts
 from softmaxlab.probing.models.load import Loaded, load
-from softmaxlab.probing.probe import examine
 from softmaxlab.probing.streaming.eager import eager_sites
 from softmaxlab.probing.streaming.sites import root
 from softmaxlab.report.probe_record import Record, Subject
@@ -25,6 +29,23 @@ FLOP = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (0.0, "k"))
 
 def work(asked: Asked) -> Record:
     """Everything asked for. Ctrl-C ends it early, with what there is, once something has been measured."""
+    with _silent_elsewhere():
+        return _work(asked)
+
+
+@contextmanager
+def _silent_elsewhere() -> Iterator[None]:
+    """Progress is for a terminal; a log of someone's pipeline should hold results."""
+    log = logging.getLogger(progress.__name__)
+    before = log.level
+    log.setLevel(before if sys.stderr.isatty() else logging.WARNING)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
+
+
+def _work(asked: Asked) -> Record:
     corpus = texts(asked.text)
     first = asked.revisions[0] if asked.revisions else None
     loaded = _load(asked, asked.model, first)
@@ -62,15 +83,12 @@ def _steps(asked: Asked) -> list[Step]:
 
 
 def _measure(asked: Asked, loaded: Loaded, corpus: Corpus, given: Inputs, record: Record) -> None:
-    found = examine(loaded.model, given.batches, asked.statistics, asked.eps, asked.eager)
     label = f"{loaded.name}@{asked.revisions[0]}" if asked.revisions else loaded.name
-    record.subjects.append(Subject(label, found))
-    if found.interrupted:
-        raise KeyboardInterrupt
     if reason := lacks_loss(loaded.model):
         record.notes.append(f"no loss: {reason}")
-    else:
-        record.subjects[0] = replace(record.subjects[0], loss=loss(loaded.model, given.batches))
+    record.subjects.append(Subject(label, *measured(asked, loaded.model, given)))
+    if record.subjects[0].found.interrupted:
+        raise KeyboardInterrupt
 
 
 def _swap(asked: Asked, loaded: Loaded, corpus: Corpus, given: Inputs, record: Record) -> None:
@@ -103,10 +121,9 @@ def _add_other(asked: Asked, label: str, other: Loaded, corpus: Corpus, given: I
 
 def _again(asked: Asked, label: str, loaded: Loaded, given: Inputs, record: Record, comparable: bool = True) -> None:
     """Measure a changed model, and what the change costs."""
-    found = examine(loaded.model, given.batches, asked.statistics, asked.eps, asked.eager)
+    found, after = measured(asked, loaded.model, given)
     if found.interrupted:
         raise KeyboardInterrupt
-    after = None if lacks_loss(loaded.model) else loss(loaded.model, given.batches)
     before = record.subjects[0].loss
     cost = change(before, after) if comparable and before is not None and after is not None else None
     record.subjects.append(Subject(label, found, after, cost))
@@ -118,6 +135,8 @@ def _same(one: Inputs, other: Inputs) -> bool:
 
 
 def _load(asked: Asked, name: str, revision: str | None) -> Loaded:
+    if sys.stderr.isatty():
+        typer.echo(f"loading {name}", err=True)
     return load(name, device=asked.device, dtype=asked.dtype, device_map=asked.device_map, revision=revision)
 
 
@@ -147,7 +166,7 @@ def _check_fit(asked: Asked, loaded: Loaded) -> None:
 
 
 def _say_work(asked: Asked, loaded: Loaded, corpus: Corpus, given: Inputs) -> None:
-    """One line, before the work starts."""
+    """What will be measured, before the work starts."""
     model = root(loaded.model)
     size, found = model.num_parameters(), [site for site in eager_sites(loaded.model) if not site.cross]
     heads = sum(site.heads for site in found)
@@ -155,6 +174,14 @@ def _say_work(asked: Asked, loaded: Loaded, corpus: Corpus, given: Inputs) -> No
     cost = f"{2 * size * given.tokens / (unit or 1e3):.3g} {letter}FLOP a pass"
     what = f"{loaded.name}: {len(found)} layers, {heads} heads, {size / 1e6:,.4g} M parameters in {_dtype(model)}"
     typer.echo(f"{what}; {given.amount} of {corpus.name!r}, {cost}; {given.token_0}", err=True)
+    if told := _calibration(corpus, given):
+        typer.echo(f"fitting on {told}", err=True)
+
+
+def _calibration(corpus: Corpus, given: Inputs) -> str | None:
+    if not given.calibration_lengths:
+        return None
+    return f"{given.calibration_amount.rstrip(',')} of {corpus.name!r}, none of which is measured"
 
 
 def _dtype(model: Any) -> str:
@@ -172,6 +199,7 @@ def _record(asked: Asked, loaded: Loaded, corpus: Corpus, given: Inputs) -> Reco
         "lengths": given.lengths,
         "token_0": given.token_0,
         "uniform_sink": given.uniform,
+        "calibration": _calibration(corpus, given),
     }
     names = ("bos", "eps", "seed", "batch_size", "statistics", "eager", "device", "device_map")
     settings = {name: getattr(asked, name) for name in (*names, "compare", "mitigate", "prune")}

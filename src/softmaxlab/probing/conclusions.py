@@ -54,12 +54,13 @@ def _keep(found: Findings, token: Callable[[int], str] | None) -> str:
         return "KV cache: not known, the fast statistics leave out which keys are sinks."
     if found.sinks.empty:
         return f"KV cache: no key is a sink (mean weight > {found.eps:g}) of any head, so none must be kept."
-    kept = kept_positions(found.sinks)
-    tokens = ", ".join(_named(id, token) for id in sink_tokens(found.sinks)[:4])
+    kept, later = kept_positions(found.sinks), found.sinks[found.sinks["position"] > 0]
+    tokens = ", ".join(_named(id, token) for id in sink_tokens(later)[:4])
+    rest = f"behind position 0 some sequences have sinks at {tokens}" if len(later) else "no other position is a sink"
     if not kept:
-        return f"KV cache: no position is a sink in most sequences; sinks are found at tokens {tokens}."
+        return f"KV cache: no position is a sink in most sequences; {rest}."
     places = ", ".join(f"{position} ({heads} heads)" for position, heads in list(kept.items())[:4])
-    return f"KV cache: keep position {places}; sinks are found at tokens {tokens}."
+    return f"KV cache: keep position {places}; {rest}."
 
 
 def _massive(activations: pandas.DataFrame, token: Callable[[int], str] | None) -> str:

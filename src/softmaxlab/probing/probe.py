@@ -12,7 +12,7 @@ from softmaxlab.core.progress import Progress
 from softmaxlab.errors import SpecError
 from softmaxlab.probing.definitions import EPS
 from softmaxlab.probing.models.corpora import batches as padded_batches
-from softmaxlab.probing.running import Batch, evaluating, forward
+from softmaxlab.probing.running import Batch, evaluating, forward, longest
 from softmaxlab.probing.watch import Statistics, watch
 
 
@@ -45,8 +45,11 @@ def probe(
     Each text is one sequence, cut at `max_length` tokens. What the columns mean is in `.attrs["definitions"]`.
     """
     texts = [texts] if isinstance(texts, str) else list(texts)
-    found = examine(model, padded_batches(tokenizer, texts, max_length, batch_size), statistics, eps, eager)
-    return found.heads
+    batches = padded_batches(tokenizer, texts, max_length, batch_size)
+    limit, most = longest(model), max(batch["input_ids"].shape[1] for batch in batches)
+    if limit is not None and most > limit:
+        raise SpecError(f"a text has {most} tokens or more, the model has {limit} positions: give max_length={limit}")
+    return examine(model, batches, statistics, eps, eager).heads
 
 
 def examine(

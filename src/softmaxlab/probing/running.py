@@ -58,6 +58,16 @@ def forward(model: nn.Module, batch: Batch, **options: Any) -> Any:
     return model(**({"use_cache": False} if caches else {}) | moved(batch, model) | options)
 
 
+def longest(model: nn.Module) -> int | None:
+    """How many tokens a model can run; None if nothing in it says so."""
+    top = root(model)
+    limit = getattr(top.config.get_text_config(), "max_position_embeddings", None)
+    for name, module in top.named_modules():  # RoBERTa counts positions from behind its padding index
+        if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
+            limit = module.num_embeddings - module.padding_idx - 1
+    return limit
+
+
 def _batch(part: Any) -> Batch:
     if isinstance(part, Mapping):
         return part

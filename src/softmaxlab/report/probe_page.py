@@ -10,32 +10,59 @@ import pandas
 
 from softmaxlab import __version__
 from softmaxlab.core.files import atomic
-from softmaxlab.probing.definitions import PAPER_EPS
-from softmaxlab.report.probe_record import Record, document, layers_table
+from softmaxlab.report.probe_record import Record, definitions, document, heads_table, layers_table, thresholds
 
 STYLE = """
-:root { color-scheme: light dark; }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { text-align: right; padding: .2rem .6rem; border-bottom: 1px solid #8886; }
+:root { color-scheme: light dark; --line: #8886; --back: #fff; --mark: #0072b2; }
+@media (prefers-color-scheme: dark) { :root { --back: #16181c; --mark: #56b4e9; } }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 76rem; margin: 2rem auto; padding: 0 1rem;
+  background: var(--back); }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .9rem; }
+th, td { text-align: right; padding: .2rem .6rem; border-bottom: 1px solid var(--line); white-space: nowrap; }
+th { position: sticky; top: 0; background: var(--back); }
 th:first-child, td:first-child { text-align: left; }
+.sortable th button { font: inherit; font-weight: 600; color: inherit; background: none; border: 0; padding: 0;
+  cursor: pointer; }
+.sortable th[aria-sort=ascending] button::after { content: " ▲"; }
+.sortable th[aria-sort=descending] button::after { content: " ▼"; }
 img { max-width: 100%; background: white; }
 figure { margin: 1.5rem 0; }
-.wide { overflow-x: auto; max-height: 40rem; }
-.do { border-left: .3rem solid #0072B2; padding-left: 1rem; }
-dt { font-weight: 600; }
+.wide { overflow: auto; max-height: 36rem; }
+.do { border-left: .3rem solid var(--mark); padding-left: 1rem; }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1rem; font-size: .9rem; }
+dt { font-weight: 600; } dd { margin: 0; }
+@media (max-width: 40rem) { dl { display: block; } }
 """
+SCRIPT = """
+for (const table of document.querySelectorAll("table.sortable")) {
+  table.querySelectorAll("th").forEach((th, column) => th.firstElementChild.addEventListener("click", () => {
+    const down = th.getAttribute("aria-sort") !== "descending", body = table.tBodies[0];
+    const key = row => row.cells[column].dataset.v ?? row.cells[column].textContent;
+    const order = (a, b) => {
+      const x = key(a), y = key(b), p = parseFloat(x), q = parseFloat(y);
+      if (isNaN(p) || isNaN(q)) return isNaN(p) && isNaN(q) ? x.localeCompare(y) : isNaN(p) ? 1 : -1;
+      return down ? q - p : p - q;
+    };
+    table.querySelectorAll("th").forEach(other => other.removeAttribute("aria-sort"));
+    th.setAttribute("aria-sort", down ? "descending" : "ascending");
+    body.append(...[...body.rows].sort(order));
+  }));
+}
+"""
+DIGITS = {"entropy": 2, "effective_keys": 1, "keys_above": 2, "top": 1, "median": 2, "ratio": 0, "kurtosis": 0}
+UNSHOWN = ("queries", "sequences", "module")  # of the tables by head; they are in the files
 
 
 def write_page(record: Record, pictures: list[tuple[Path, str]], folder: Path) -> Path:
     """Write index.html."""
     path = folder / "index.html"
     told = document(record)
-    title = f"Heads of {Path(record.model['name']).name or record.model['name']}"
-    body = _beginning(record, told) + _pictures(pictures) + _tables(record) + _ending(told)
+    title = f"Heads of {record.about}"
+    body = _beginning(record, told) + _tables(record) + _pictures(pictures) + _ending(told)
     page = (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
-        f"<style>{STYLE}</style></head><body><h1>{escape(title)}</h1>{body}</body></html>\n"
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1"><title>{escape(title)}</title>'
+        f"<style>{STYLE}</style></head><body><h1>{escape(title)}</h1>{body}<script>{SCRIPT}</script></body></html>\n"
     )
     with atomic(path) as draft:
         draft.write_text(page, encoding="utf-8")
@@ -47,20 +74,27 @@ def _beginning(record: Record, told: dict[str, Any]) -> str:
     text, subjects = record.text, []
     uniform = ", ".join(f"{score:.4f} ({kind})" for kind, score in text["uniform_sink"].items())
     for row in told["subjects"]:
-        cost = row["loss_change"]["said"] if row["loss_change"] else "·"
-        shares = [f"{row['share_above_eps']:.1%}", f"{row['share_above_0.9']:.1%}"]
-        numbers = [_cell(row.get(name)) for name in ("sink", "sparsity", "entropy", "total", "top")]
-        loss = _cell(row["loss"]["mean"]) if row["loss"] else "·"
-        subjects.append([row["subject"], *shares, *numbers, loss, cost])
-    header = ["", f"sink > {record.eps:g}", f"sink > {PAPER_EPS:g}", "sink", "sparsity", "entropy", "total", "max |h|"]
+        shares = [f"{row['share_above_eps']:.1%}", f"{row['share_above_0.9']:.1%}"][: len(thresholds(record.eps))]
+        numbers = [_cell(row.get(name), name) for name in ("sink", "sparsity", "entropy", "total", "top")]
+        subjects.append([row["subject"], numbers[0], *shares, *numbers[1:], _with_error(row["loss"], ""),
+                         _with_error(row["loss_change"], "+")])  # fmt: skip
+    header = ["subject", "sink", *thresholds(record.eps), "sparsity", "entropy", "total", "top", "loss", "Δloss"]
     stopped = "<p><b>Interrupted: the numbers are of the text read until then.</b></p>" if record.interrupted else ""
     lines = "".join(f"<p>{escape(line)}</p>" for line in told["conclusions"])
     notes = "".join(f"<p>Note: {escape(note)}.</p>" for note in record.notes)
+    fitted = f" Fitted on {escape(text['calibration'])}." if text.get("calibration") else ""
     about = f"{text['sequences']} sequences of T = {text['T']} tokens of {text['name']}; {text['token_0']}"
     return (
-        f"{stopped}<p>{escape(about)}. ε = {record.eps:g}. Uniform attention would have a sink score of {uniform}.</p>"
-        f'<div class="do">{lines}</div>{_table([*header, "loss", "Δloss"], subjects)}{notes}'
+        f"{stopped}<p>{escape(about)}. ε = {record.eps:g}. Uniform attention would have a sink score of {uniform}."
+        f'{fitted}</p><div class="do">{lines}</div><div class="wide">{_table(header, subjects)}</div>{notes}'
     )
+
+
+def _with_error(found: dict[str, Any] | None, sign: str) -> str:
+    if found is None:
+        return "·"
+    error = "·" if found["se"] is None else f"{found['se']:.4f}"
+    return f"{found['mean']:{sign}.4f} ± {error}"
 
 
 def _pictures(pictures: list[tuple[Path, str]]) -> str:
@@ -73,20 +107,34 @@ def _pictures(pictures: list[tuple[Path, str]]) -> str:
 
 
 def _tables(record: Record) -> str:
-    """By layer, other results, and every head folded away."""
+    """Every head, every layer, what the columns mean; then other results."""
     parts = []
     for subject in record.subjects:
-        by_layer: Any = layers_table(subject.found, record.eps)
-        kept = [name for name in by_layer.columns if not name.endswith("_se") and name not in ("queries", "sequences")]
-        parts.append(f"<h2>{escape(subject.label)} by layer</h2>{_frame(by_layer[kept])}")
-        heads = subject.found.heads
-        parts.append(f"<details><summary>all {len(heads)} heads</summary>{_frame(heads)}</details>")
-        if len(subject.found.cross):
-            parts.append(f"<details><summary>cross-attention</summary>{_frame(subject.found.cross)}</details>")
-        parts.append(f"<details><summary>activations</summary>{_frame(subject.found.activations)}</details>")
+        found, name = subject.found, escape(subject.label)
+        opened = " open" if subject is record.subjects[0] else ""
+        parts.append(f"<details{opened}><summary><b>{name}</b>: every head; a click on a column sorts by it</summary>")
+        parts.append(f"{_frame(_shown(heads_table(found)))}</details>")
+        parts.append(f"<details><summary>{name} by layer</summary>{_frame(_shown(_by_layer(record, found)))}</details>")
+        if len(found.cross):
+            parts.append(f"<details><summary>{name}, cross-attention</summary>{_frame(_shown(found.cross))}</details>")
+        parts.append(f"<details><summary>{name}, activations</summary>{_frame(found.activations)}</details>")
+    means = definitions(record.eps).items()
+    listed = "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in means)
+    parts.append(f"<h2>What the columns mean</h2><dl>{listed}</dl>")
     for name, rows in _extra(record.parts).items():
         parts.append(f"<h2>{escape(name)}</h2>{_frame(pandas.DataFrame(rows))}")
     return "".join(parts)
+
+
+def _by_layer(record: Record, found: Any) -> pandas.DataFrame:
+    table: Any = layers_table(found, record.eps)
+    counts = ["heads", *thresholds(record.eps)]
+    return table[["layer", *counts, *(name for name in table.columns if name not in ("layer", *counts))]]
+
+
+def _shown(table: Any) -> pandas.DataFrame:
+    """Without errors and counts, which the files have: a page is to be read."""
+    return table[[name for name in table.columns if not name.endswith("_se") and name not in UNSHOWN]]
 
 
 def _extra(parts: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
@@ -98,13 +146,12 @@ def _extra(parts: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
         found["Folding the sink away"] = parts["mitigation"]["rows"]
     if "pruning" in parts:
         found["Heads removed one by one"] = parts["pruning"]
-        found["Heads most alike"] = parts["similarity"]["nearest"]
+        found["How alike heads of a layer are"] = parts["similarity"]["pairs"]
     return found
 
 
 def _ending(told: dict[str, Any]) -> str:
-    """Definitions, and what is needed to do it again."""
-    means = "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in told["definitions"].items())
+    """What is needed to do it again."""
     pairs = [
         (f"{part} {key}", value)
         for part in ("model", "text", "settings", "versions")
@@ -113,15 +160,26 @@ def _ending(told: dict[str, Any]) -> str:
     rows = [
         [name, "·" if value is None else str(value)] for name, value in pairs if not isinstance(value, (dict, list))
     ]
-    return (
-        f"<h2>What the numbers mean</h2><dl>{means}</dl><h2>Where they come from</h2>{_table(['', ''], rows)}"
-        f"<p>softmaxlab {__version__}</p>"
-    )
+    return f"<h2>Where the numbers come from</h2>{_table(['', ''], rows)}<p>softmaxlab {__version__}</p>"
 
 
 def _frame(table: pandas.DataFrame) -> str:
-    rows = [[_cell(value) for value in row] for row in table.itertuples(index=False)]
-    return f'<div class="wide">{_table([str(name).replace("_", " ") for name in table.columns], rows)}</div>'
+    """A table that can be sorted by every column."""
+    names = [str(name) for name in table.columns]
+    head = "".join(f'<th scope="col"><button type="button">{escape(name)}</button></th>' for name in names)
+    rows = (
+        "".join(_td(value, name) for name, value in zip(names, row)) for row in table.itertuples(index=False, name=None)
+    )
+    body = "".join(f"<tr>{cells}</tr>" for cells in rows)
+    return (
+        f'<div class="wide"><table class="sortable"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    )
+
+
+def _td(value: Any, name: str) -> str:
+    known = isinstance(value, (int, float)) and not isinstance(value, bool) and not math.isnan(value)
+    exact = f' data-v="{value:.8g}"' if known else ""
+    return f"<td{exact}>{escape(_cell(value, name))}</td>"
 
 
 def _table(header: list[str], rows: list[list[str]]) -> str:
@@ -130,7 +188,14 @@ def _table(header: list[str], rows: list[list[str]]) -> str:
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _cell(value: Any) -> str:
-    if isinstance(value, float):
-        return "·" if math.isnan(value) else f"{value:.4g}"
-    return "·" if value is None or value is pandas.NA else str(value)
+def _cell(value: Any, name: str) -> str:
+    """Plain digits, as many as the column needs; powers of ten only where nothing else would show."""
+    if value is None or value is pandas.NA or (isinstance(value, float) and math.isnan(value)):
+        return "·"
+    if isinstance(value, bool):
+        return "yes" if value else ""
+    if not isinstance(value, float):
+        return str(value)
+    if name in ("relative", "largest"):
+        return f"{value:.1e}"
+    return f"{value:,.{DIGITS.get(name, 3)}f}"

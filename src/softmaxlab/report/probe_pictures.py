@@ -18,14 +18,17 @@ if TYPE_CHECKING:
 
 BINS = np.linspace(0.0, 1.0, 26).tolist()  # of the sparsity histogram
 MAPS_PER_ROW = 3
+PANELS = 4  # subjects beside each other
+LINES = 6  # subjects in one pair of axes; more cannot be told apart
 HEAT = "viridis"
 TALLEST = 9.0  # inches
+MASSIVE_LINE = f"massive above max({MASSIVE:g}, {MASSIVE_RATIO:g} × median)"
 CAPTIONS = {
-    "sink": "Mean weight of each head on the first token.",
+    "sink": "Mean weight of each head on the first token; dots mark the heads above ε.",
     "sparsity": "Share of a row's weight on its largest key, mean over queries (the polarization paper's Figure 7).",
     "entropy": "Entropy of the weights in nats, mean over heads; the band holds all heads.",
-    "activations": "Largest and median |h| after each layer.",
-    "profile": "Mean weight on a key by position, over the queries that see it; if causal, the last only by near ones.",
+    "activations": "Largest and median |h| after each layer; a largest above the dashed line is called massive.",
+    "profile": "Mean weight on a key by its position from 0, over the queries that see it; the last only by near ones.",
     "attention": "Attention weights of chosen heads on the first tokens; grey: no weight.",
 }
 
@@ -45,27 +48,36 @@ def write_pictures(record: Record, folder: Path) -> list[tuple[Path, str]]:
 
 
 def sink_map(record: Record) -> "Figure":
-    """Layers × heads: the sink score, one panel per subject."""
-    tables = [s.found.heads.pivot(index="layer", columns="head", values="sink") for s in record.subjects]
-    rows, columns = max(len(t) for t in tables), sum(len(t.columns) for t in tables)
-    figure = _figure(min(14.0, 2.2 * len(tables) + 0.28 * columns + 1.6), min(TALLEST, 2.0 + 0.2 * rows))
-    panels = figure.subplots(1, len(tables), squeeze=False)[0]
+    """Layers × heads: the sink score, one panel per subject; a dot marks what is above ε."""
+    subjects = record.subjects
+    tables = [s.found.heads.pivot(index="layer", columns="head", values="sink") for s in subjects]
+    columns = min(PANELS, len(tables))
+    rows = -(-len(tables) // columns)
+    layers, heads = max(len(t) for t in tables), max(len(t.columns) for t in tables)
+    height = min(TALLEST, 2.0 + 0.2 * layers) if rows == 1 else 1.2 + 0.09 * layers
+    figure = _figure(columns * min(5.0, 2.2 + 0.28 * heads) + 1.2, rows * height + 0.4)
+    panels = figure.subplots(rows, columns, squeeze=False)
     shown: Any = None
-    for ax, table, subject in zip(panels, tables, record.subjects):
+    for ax, table, subject in zip(panels.flat, tables, subjects):
         shown = ax.imshow(table, vmin=0, vmax=1, cmap=HEAT, aspect="auto", interpolation="nearest")
+        at = np.argwhere(table.to_numpy() > record.eps)
+        ax.plot(at[:, 1], at[:, 0], ls="", marker=".", ms=2.5, color="white")
         share = (subject.found.heads["sink"] > record.eps).mean()
-        label(ax, "head", "layer", f"{short(subject.label)}\n{share:.0%} of heads > {record.eps:g}")
+        label(ax, "head", "layer", f"{short(subject.label)}\n{share:.0%} of heads above {record.eps:g}")
         ax.xaxis.get_major_locator().set_params(integer=True)
         ax.yaxis.get_major_locator().set_params(integer=True)
-    figure.colorbar(shown, ax=panels, label="sink score")
-    figure.suptitle(_title("Sink score", record), fontsize=10)
+    for ax in list(panels.flat)[len(tables) :]:
+        ax.set_axis_off()
+    bar = figure.colorbar(shown, ax=panels, label=f"sink; line and dots: ε = {record.eps:g}")
+    bar.ax.axhline(record.eps, color="white", lw=1.5)
+    figure.suptitle(f"Sink score\nheads of {record.about}", fontsize=10)
     return figure
 
 
 def sparsity_histogram(record: Record) -> "Figure":
     """How sparse heads are: share of the heads in each bin."""
     figure, ax = _axes()
-    for i, subject in enumerate(record.subjects):
+    for i, subject in enumerate(record.subjects[:LINES]):
         values: Any = subject.found.heads["sparsity"].dropna()
         weights = np.full(len(values), 1 / max(1, len(values)))
         look = _look(i)
@@ -83,7 +95,7 @@ def sparsity_histogram(record: Record) -> "Figure":
 def entropy_by_layer(record: Record) -> "Figure":
     """Entropy by layer, the mean over heads and their range."""
     figure, ax = _axes()
-    for i, subject in enumerate(record.subjects):
+    for i, subject in enumerate(record.subjects[:LINES]):
         grouped: Any = subject.found.heads.groupby("layer")["entropy"]
         look, mean = _look(i), grouped.mean()
         ax.fill_between(mean.index, grouped.min(), grouped.max(), color=look["color"], alpha=0.15, lw=0)
@@ -96,15 +108,17 @@ def entropy_by_layer(record: Record) -> "Figure":
 
 
 def activations_by_layer(record: Record) -> "Figure":
-    """Largest |h| and median |h| after each layer, on a logarithmic axis."""
+    """Largest |h| and median |h| after each layer, and the line above which one is called massive."""
     figure, ax = _axes()
-    for i, subject in enumerate(record.subjects):
-        table, look = subject.found.activations, _look(i)
-        ax.plot(table["layer"], table["top"], marker="o", ms=3, label=f"{short(subject.label)}, largest", **look)
-        ax.plot(table["layer"], table["median"], lw=0.9, label=f"{short(subject.label)}, median", **look)
-    ax.axhline(MASSIVE, color="#666666", lw=0.8, ls=":")
-    told = f"massive: above {MASSIVE:g} and {MASSIVE_RATIO:g} × the median"
-    ax.annotate(told, (0.99, MASSIVE), xycoords=("axes fraction", "data"), fontsize=8, va="bottom", ha="right")
+    alone = len(record.subjects) == 1
+    for i, subject in enumerate(record.subjects[:LINES]):
+        table: Any = subject.found.activations
+        massive = np.maximum(MASSIVE, MASSIVE_RATIO * table["median"])
+        first, second, third = COLOURS[:3] if alone else [COLOURS[i]] * 3
+        name = "" if alone else f"{short(subject.label)}, "
+        ax.plot(table["layer"], table["top"], marker="o", ms=4, lw=1.6, color=first, label=f"{name}largest |h|")
+        ax.plot(table["layer"], massive, ls="--", lw=1.6, color=second, label=_once(i, MASSIVE_LINE))
+        ax.plot(table["layer"], table["median"], ls="-.", lw=1.6, color=third, label=_once(i, "median |h|"))
     ax.set_yscale("log")
     label(ax, "layer", "|h| after the layer")
     _finish_layers(ax)
@@ -112,26 +126,34 @@ def activations_by_layer(record: Record) -> "Figure":
     return figure
 
 
+def _once(i: int, name: str) -> str:
+    """A legend entry that all subjects share."""
+    return name if i == 0 else "_"
+
+
 def position_profile(record: Record) -> "Figure":
     """α_k against the position k: sink heads, the other heads, and what uniform attention would give."""
     figure, ax = _axes()
-    for i, subject in enumerate(record.subjects):
+    for i, subject in enumerate(record.subjects[:LINES]):
         heads: Any = subject.found.heads.set_index(["layer", "head"])["sink"]
         profile: Any = subject.found.profile
         if profile.empty:
             continue
         sinks = heads.reindex(list(zip(profile["layer"], profile["head"]))).to_numpy() > record.eps
-        for j, (part, chosen) in enumerate((("sink heads", sinks), ("other heads", ~sinks))):
+        for j, (part, chosen) in enumerate(((f"heads with sink > {record.eps:g}", sinks), ("other heads", ~sinks))):
             if chosen.any():
                 mean = profile[chosen].groupby("position")["weight"].mean()
                 look = {"ls": DASHES[i % len(DASHES)], "lw": 1.4, "color": COLOURS[(2 * i + j) % len(COLOURS)]}
-                ax.plot(mean.index + 1, mean, label=f"{short(subject.label)}, {part}", **look)
+                ax.plot(mean.index, mean, label=f"{short(subject.label)}, {part}", **look)
     if set(record.text["uniform_sink"]) == {"causal"}:
         position, mean = _uniform_profile(max(record.text["lengths"]))
         ax.plot(position, mean, color="#666666", ls=":", lw=1.4, label="uniform attention")
-    ax.set_xscale("log")
+    ax.axhline(record.eps, color="#666666", lw=0.9, ls="--", label=f"ε = {record.eps:g}: a sink above it")
+    ax.set_xscale("symlog", linthresh=1.0)
+    ax.set_xlim(left=-0.1)
+    ax.xaxis.set_major_formatter(lambda k, _: f"{k:g}")
     ax.set_yscale("log")
-    label(ax, "position of the key, from 1", "mean weight $\\alpha_k$")
+    label(ax, "position k of the key, from 0", "mean weight $\\alpha_k$ over the queries that see it")
     ax.legend(fontsize=8)
     figure.suptitle(_title("Weight by position", record), fontsize=10)
     return figure
@@ -157,7 +179,7 @@ def attention_maps(record: Record) -> "Figure":
     for ax in list(grid.flat)[count:]:
         ax.set_axis_off()
     figure.colorbar(shown, ax=grid, label="weight", shrink=0.8, ticks=[0, 0.01, 0.05, 0.1, 0.25, 0.5, 1])
-    figure.suptitle(f"Attention of {short(record.subjects[0].label)}, first {len(names)} tokens", fontsize=10)
+    figure.suptitle(f"Attention on the first {len(names)} tokens\nheads of {record.about}", fontsize=10)
     return figure
 
 
@@ -165,7 +187,7 @@ def _uniform_profile(T: int) -> tuple[np.ndarray, np.ndarray]:
     """α_k = (H_T − H_k)/(T − k) for k = 0 … T − 1: the mean of 1/i over the queries i > k that see key k."""
     inverse = 1 / np.arange(1, T + 1)
     tail = inverse[::-1].cumsum()[::-1]
-    return np.arange(1, T + 1), tail / np.arange(T, 0, -1)
+    return np.arange(T), tail / np.arange(T, 0, -1)
 
 
 def _look(i: int) -> dict[str, Any]:
@@ -192,7 +214,7 @@ def _finish_layers(ax: "Axes") -> None:
 
 
 def _title(what: str, record: Record) -> str:
-    return f"{what}; {record.text['amount']} of {Path(record.text['name']).name}"
+    return f"{what}\nheads of {record.about}" + (f", first {LINES} subjects" if len(record.subjects) > LINES else "")
 
 
 def _visible(token: str) -> str:

@@ -19,7 +19,7 @@ import pandas
 
 from softmaxlab.core.files import atomic
 from softmaxlab.probing.compare import compare_tables
-from softmaxlab.probing.conclusions import conclusions, kept_positions
+from softmaxlab.probing.conclusions import DORMANT, conclusions, kept_positions
 from softmaxlab.probing.definitions import DEFINITIONS, PAPER_EPS
 from softmaxlab.training.table import write_table
 
@@ -62,9 +62,25 @@ class Record:
     def eps(self) -> float:
         return self.settings["eps"]
 
+    @property
+    def about(self) -> str:
+        """What was measured, for titles."""
+        return f"{short(self.model['name'])} on {self.text['amount'].rstrip(',')} of {Path(self.text['name']).name}"
+
     def closing(self) -> list[str]:
-        """The three lines that say what to do, of the first subject."""
-        return conclusions(self.subjects[0].found, self.token)
+        """The three lines that say what to do, of the first subject; an encoder has no cache to keep."""
+        lines = conclusions(self.subjects[0].found, self.token)
+        return lines if "causal" in self.text["uniform_sink"] else lines[1:]
+
+
+def heads_table(found: "Findings") -> pandas.DataFrame:
+    """Every head, and whether it is dormant; None where its output is not known."""
+    heads: Any = found.heads
+    is_dormant = (heads["sink"] > found.eps) & (heads["sink_output"] > DORMANT)
+    place = list(heads.columns).index("queries") if "queries" in heads else len(heads.columns)
+    table = heads.copy()
+    table.insert(place, "dormant", is_dormant.astype(object).where(heads["sink_output"].notna(), None))
+    return table
 
 
 def short(label: str) -> str:
@@ -78,11 +94,16 @@ def layers_table(found: "Findings", eps: float) -> pandas.DataFrame:
     heads: Any = found.heads
     means = heads.drop(columns=["head", "module"]).groupby("layer").mean()
     grouped = heads.groupby("layer")["sink"]
-    counts = {"heads": grouped.size(), "above": grouped.agg(lambda s: int((s > eps).sum()))}
-    counts["above_paper"] = grouped.agg(lambda s: int((s > PAPER_EPS).sum()))
-    table = means.assign(**counts)
+    table = means.assign(heads=grouped.size())
+    for name, bound in thresholds(eps).items():
+        table[name] = grouped.agg(lambda sink, bound=bound: int((sink > bound).sum()))
     table["top"] = found.activations.set_index("layer")["top"].reindex(table.index)
     return table.reset_index()
+
+
+def thresholds(eps: float) -> dict[str, float]:
+    """The columns that count sink heads: at ε, and at the paper's threshold."""
+    return {f"sink>{bound:g}": bound for bound in (eps, PAPER_EPS)}
 
 
 def summary(subject: Subject, eps: float) -> dict[str, Any]:
@@ -100,10 +121,23 @@ def summary(subject: Subject, eps: float) -> dict[str, Any]:
     return row
 
 
+def definitions(eps: float) -> dict[str, str]:
+    """What the columns of all tables mean."""
+    counts = {name: f"heads with a sink score above {bound:g}" for name, bound in thresholds(eps).items()}
+    own = {
+        "ε": f"mean weight above which a key is called a sink, here {eps:g}",
+        **counts,
+        "dormant": f"sink above ε and sink_output above {DORMANT:g}: the head gives mostly the first token's value",
+        "top": "largest |h| of the hidden state after the layer, at the given position and dimension",
+        "loss": "−log p of the next token in nats, mean over tokens; its error takes sequences as independent",
+        "Δloss": "loss of a change minus that of the model as it is, paired over the same sequences",
+    }
+    return {**DEFINITIONS, **own}
+
+
 def document(record: Record) -> dict[str, Any]:
     """The JSON document: plain values only, NaN as null."""
     found = record.subjects[0].found
-    means = {"ε": "mean weight above which a key is called a sink", **DEFINITIONS}
     told = {
         "schema": f"softmaxlab.probe/{SCHEMA}",
         "interrupted": record.interrupted,
@@ -111,10 +145,10 @@ def document(record: Record) -> dict[str, Any]:
         "text": record.text,
         "settings": record.settings,
         "versions": {"python": platform.python_version()} | {name: version(name) for name in PACKAGES},
-        "definitions": means,
+        "definitions": definitions(record.eps),
         "subjects": [summary(subject, record.eps) for subject in record.subjects],
         "layers": _rows(_joined(record, lambda found: layers_table(found, record.eps))),
-        "heads": _rows(_joined(record, lambda found: found.heads)),
+        "heads": _rows(_joined(record, heads_table)),
         "cross": _rows(_joined(record, lambda found: found.cross)),
         "activations": _rows(_joined(record, lambda found: found.activations)),
         "comparisons": _comparisons(record),
@@ -129,7 +163,7 @@ def document(record: Record) -> dict[str, Any]:
 def write_files(record: Record, folder: Path, format: str) -> list[Path]:
     """Tables, sinks.json and report.json; the paths written."""
     tables = {
-        "heads": _joined(record, lambda found: found.heads),
+        "heads": _joined(record, heads_table),
         "cross": _joined(record, lambda found: found.cross),
         "activations": _joined(record, lambda found: found.activations),
         "profile": _thinned(_joined(record, lambda found: found.profile)),

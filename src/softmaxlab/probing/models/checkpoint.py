@@ -118,7 +118,7 @@ def _refuse_unknown_model(folder: Path, model_type: Any, remote: bool) -> None:
     if remote:
         raise SpecError(
             f"{folder} needs its own Python code (auto_map; model_type {model_type!r}), which is never run: "
-            "load it yourself and hand the model over"
+            "if you trust it, load it in Python with trust_remote_code=True and run it inside softmaxlab.probing.watch"
         )
     known = f"transformers {library.__version__} does not know"
     raise SpecError(f"{folder / CONFIG}: {known} model_type {model_type!r}; a newer version may")
@@ -129,7 +129,8 @@ def _no_weights(folder: Path) -> SpecError:
     if pickles:
         return SpecError(
             f"{folder} has only pickled weights ({pickles[0]}), which can run code when read; if you trust them, "
-            "convert once: transformers.AutoModelForCausalLM.from_pretrained(FOLDER).save_pretrained(NEW_FOLDER)"
+            "convert once: from transformers import AutoModelForCausalLM as M, AutoTokenizer as T; "
+            "M.from_pretrained(FOLDER).save_pretrained(NEW); T.from_pretrained(FOLDER).save_pretrained(NEW)"
         )
     if ggufs := sorted(path.name for path in folder.glob("*.gguf")):
         return SpecError(f"{folder} has no {SINGLE}; to use {ggufs[0]} give the path of the file")

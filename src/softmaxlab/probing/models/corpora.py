@@ -116,7 +116,7 @@ def sequences(
         _check_count(name, value)
     if not isinstance(seed, int) or seed < 0:
         raise SpecError(f"seed must be a whole number of at least 0, got {seed!r}")
-    before, after = _around(special_tokens(tokenizer), bos)
+    before, after = around(special_tokens(tokenizer), bos)
     body = length - len(before) - len(after)
     if body < 1:
         raise SpecError(f"length {length} leaves no room for text beside {len(before) + len(after)} special tokens")
@@ -130,13 +130,13 @@ def sequences(
         )
     log.debug("%s", token_0(tokenizer, bos))
     head, tail = torch.tensor(before, dtype=torch.long), torch.tensor(after, dtype=torch.long)
-    return [torch.cat([head, ids[start : start + body], tail]) for start in _starts(len(ids), body, samples, seed)]
+    return [torch.cat([head, ids[start : start + body], tail]) for start in starts(len(ids), body, samples, seed)]
 
 
 def token_0(tokenizer: Any, bos: Bos = "auto") -> str:
     """One sentence: what the first token of every sequence is. Sinks depend on it more than on the text."""
     special = special_tokens(tokenizer)
-    before, _ = _around(special, bos)
+    before, _ = around(special, bos)
     if before:
         token = tokenizer.convert_ids_to_tokens(before[0])
         return f"token 0 is {token!r}, " + ("as the tokenizer has it" if special.before else "put first on request")
@@ -173,7 +173,7 @@ def _padded(rows: list[list[int]], pad: int) -> dict[str, Tensor]:
     return {"input_ids": ids, "attention_mask": mask}
 
 
-def _around(special: Special, bos: Bos) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def around(special: Special, bos: Bos) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The tokens before and after the text of a sequence."""
     if bos not in get_args(Bos):
         raise unknown("bos", bos, get_args(Bos))
@@ -186,7 +186,7 @@ def _around(special: Special, bos: Bos) -> tuple[tuple[int, ...], tuple[int, ...
     return special.before, special.after
 
 
-def _starts(tokens: int, body: int, samples: int, seed: int) -> list[int]:
+def starts(tokens: int, body: int, samples: int, seed: int) -> list[int]:
     """Where the pieces begin: every placement without overlap is equally likely."""
     free = tokens - samples * body
     gaps = generator(seed, "sequences").choice(free + samples, samples, replace=False)

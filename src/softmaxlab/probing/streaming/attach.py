@@ -73,7 +73,8 @@ def refuse_unswitchable(top: Any, found: list[Site]) -> None:
     if not found or not top._can_set_attn_implementation():
         raise SpecError(
             f"model {type(top).__name__} does not use the attention registry of transformers, so its attention cannot "
-            "be replaced; to measure it, more slowly and with the weights of a layer in memory, ask for eager=True"
+            "be replaced; to measure it, more slowly and with the weights of a layer in memory, ask for --eager "
+            "(in Python eager=True)"
         )
 
 
