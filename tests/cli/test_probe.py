@@ -285,6 +285,8 @@ def test_two_models_side_by_side(capsys, folder, tmp_path):
     assert found["subjects"][1]["loss_change"]["mean"] != 0
     assert found["notes"] == []
     saved(other, tmp_path / "third", tokenizer(bos=True))
+    others = ("--compare", str(tmp_path / "other"), "--compare", str(tmp_path / "third"))
+    assert len(told(capsys, str(folder), *SMALL, *others)["subjects"]) == 3
     found = told(capsys, str(folder), *SMALL, "--compare", str(tmp_path / "third"))
     assert found["subjects"][1]["loss_change"] is None
     assert "other tokens" in found["notes"][0]

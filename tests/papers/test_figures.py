@@ -46,7 +46,7 @@ def test_pictures_in_every_format_and_style(tmp_path, format, style):
     path = save(picture, tmp_path / "maps", format, style)
     assert path.stat().st_size > 1000
     if style == "aps":
-        assert picture.get_size_inches()[0] == 7.0  # a wide picture takes the whole text
+        assert picture.get_size_inches()[0] == 3.375  # one column
 
 
 def test_unknown_preset_figure_and_plot():

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from softmaxlab import __version__
-from softmaxlab.cli import bench, check, cite, list, probe, reproduce, run, sweep
+from softmaxlab.cli import bench, check, cite, explore, list, probe, reproduce, run, sweep
 from softmaxlab.cli.options import Plugin
 from softmaxlab.errors import SoftmaxlabError
 
@@ -27,6 +27,7 @@ app.command("run", epilog=run.EXAMPLES)(run.command)
 app.command("check", epilog=check.EXAMPLES)(check.command)
 app.command("sweep", epilog=sweep.EXAMPLES)(sweep.command)
 app.command("probe", epilog=probe.EXAMPLES)(probe.command)
+app.command("explore", epilog=explore.EXAMPLES)(explore.command)
 app.command("reproduce", epilog=reproduce.EXAMPLES)(reproduce.command)
 app.command("cite", epilog=cite.EXAMPLES)(cite.command)
 app.command("bench", epilog=bench.EXAMPLES)(bench.command)

@@ -37,7 +37,7 @@ Statistics = Annotated[
 Eager = Annotated[bool, Option("--eager", metavar=FLAG, help="Through the model's own weights, if it cannot switch.")]
 Folder = Annotated[str | None, Option("--out", metavar="FOLDER", help="Write tables, pictures and a page here.")]
 Format = Annotated[str, Option(metavar="csv|parquet", help="Of the tables; parquet with the extra tables.")]
-Compare = Annotated[str | None, Option(metavar="MODEL", help="Another model on the same text, beside it.")]
+Compare = Annotated[list[str] | None, Option(metavar="MODEL", help="Another model on the same text; may be repeated.")]
 Swaps = Annotated[
     list[str] | None,
     Option(metavar="MAP[:BIAS]", help="The same model with another map (softmaxlab list maps); may be repeated."),
@@ -96,7 +96,7 @@ def command(
         model=model, text=text, length=length, samples=samples, bos=bos, eps=eps, device=device,
         device_map=device_map, dtype=dtype, batch_size=batch_size, layers=read.numbers(layers, "--layers"), seed=seed,
         statistics=statistics, eager=eager, out=None if out is None else Path(out).expanduser(), format=format,
-        compare=compare, swap=swaps(swap or (), bias), mitigate=mitigate, check=check, prune=prune,
+        compare=tuple(compare or ()), swap=swaps(swap or (), bias), mitigate=mitigate, check=check, prune=prune,
         revisions=read.words(revisions, "--revisions"), attention=read.heads(attention),
     )  # fmt: skip
     record = work(asked)

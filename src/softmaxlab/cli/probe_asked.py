@@ -37,7 +37,7 @@ class Asked:
     eager: bool
     out: Path | None
     format: str
-    compare: str | None
+    compare: tuple[str, ...]
     swap: tuple[Swap, ...]
     mitigate: Any
     check: bool

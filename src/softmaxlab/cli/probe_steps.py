@@ -26,7 +26,7 @@ from softmaxlab.report.probe_record import Record
 TOLERANCE = {torch.float64: 1e-4, torch.float32: 1e-4}  # sums of T terms in float32, twenty times the usual difference
 HALF_TOLERANCE = 2e-2  # eager attention rounds weights to the model's own eight or eleven bits, ours are float32
 COUNTS = ("keys_above", "sink_sequences")  # a weight next to its threshold may fall on either side: shown, not judged
-DRAWN = 32  # tokens of a drawn pattern
+DRAWN = 64  # tokens of a drawn pattern
 
 
 def check(asked: Asked, loaded: Loaded, corpus: Corpus, given: Inputs, record: Record) -> None:

@@ -99,8 +99,9 @@ def _swap(asked: Asked, loaded: Loaded, corpus: Corpus, given: Inputs, record: R
 
 
 def _compare(asked: Asked, loaded: Loaded, corpus: Corpus, given: Inputs, record: Record) -> None:
-    other = _load(asked, asked.compare or "", None)
-    _add_other(asked, other.name, other, corpus, given, record)
+    for name in asked.compare:
+        other = _load(asked, name, None)
+        _add_other(asked, other.name, other, corpus, given, record)
 
 
 def _revisions(asked: Asked, loaded: Loaded, corpus: Corpus, given: Inputs, record: Record) -> None:
@@ -202,8 +203,9 @@ def _record(asked: Asked, loaded: Loaded, corpus: Corpus, given: Inputs) -> Reco
         "calibration": _calibration(corpus, given),
     }
     names = ("bos", "eps", "seed", "batch_size", "statistics", "eager", "device", "device_map")
-    settings = {name: getattr(asked, name) for name in (*names, "compare", "mitigate", "prune")}
-    settings |= {"swap": [str(swap) for swap in asked.swap], "revisions": list(asked.revisions)}
+    settings = {name: getattr(asked, name) for name in (*names, "mitigate", "prune")}
+    settings |= {"compare": list(asked.compare), "revisions": list(asked.revisions)}
+    settings |= {"swap": [str(swap) for swap in asked.swap]}
     return Record(told, text, settings, _token_of(loaded.tokenizer))
 
 

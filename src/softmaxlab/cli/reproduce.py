@@ -1,5 +1,6 @@
 """softmaxlab reproduce: every figure and claim, then the report."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -7,18 +8,44 @@ import typer
 from softmaxlab.cli.options import Out, Plugin, Preset
 
 EXAMPLES = "Examples:  softmaxlab reproduce  ·  softmaxlab reproduce --preset paper --out runs --report report"
+MODEL = "smollm2"
+LENGTH, SAMPLES = 256, 1
 
 
 def command(
     preset: Preset = "quick",
     out: Out = "runs",
     report: Annotated[str, typer.Option(help="Folder for the report.")] = "report",
+    jobs: Annotated[int | None, typer.Option(min=1, help="Processes at once; as many as cores if not given.")] = None,
+    model: Annotated[bool, typer.Option("--model/--no-model", help="Probe a real model, smollm2, too.")] = True,
     plugin: Plugin = None,
 ) -> None:
-    """Compute every figure, check every claim, and write report/index.html. Resumable: finished figures are kept."""
-    from softmaxlab.report.reproduce import reproduce
+    """Compute every figure, check every claim, and write report/index.html. Resumable: what is finished is kept.
 
-    outcome = reproduce(preset, out, report)
+    Exit code 1 if a figure fails or a verdict is not the stored one. A claim that fails as stated is a finding.
+    """
+    from softmaxlab.report.reproduce import reproduce
+    from softmaxlab.report.tasks import Probe
+
+    told = f"softmaxlab probe {MODEL} --length {LENGTH} --samples {SAMPLES} --out probed"
+    probe = Probe(MODEL, told, measure)
+    outcome = reproduce(preset, out, report, jobs, probe if model else None)
     typer.echo(outcome.summary())
     if not outcome.ok:
         raise typer.Exit(1)
+
+
+def measure(folder: Path) -> str:
+    """What `softmaxlab probe` writes, into a folder; the reason if it cannot be made here."""
+    import contextlib
+    import io
+
+    from softmaxlab.cli.probe import command as probe
+    from softmaxlab.errors import SpecError
+
+    try:
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            probe(MODEL, length=LENGTH, samples=SAMPLES, out=str(folder))
+    except SpecError as error:  # the extra `hf` or `demo` is not installed
+        return str(error)
+    return ""

@@ -43,8 +43,10 @@ def command(
     store = Store(out)
     result = simulate(spec, store=store, device=device)
     name = _name(spec, bool(changes))
-    picture = save(plot(result), Path(out) / name, format, style) if can_plot(result) else None
-    _report(name, result, store.folder(spec.key), picture, json)
+    drawn = plot(result) if can_plot(result) else None
+    caption = " ".join(drawn.get_suptitle().split()) if drawn else ""
+    picture = save(drawn, Path(out) / name, format, style) if drawn else None
+    _report(name, result, store.folder(spec.key), picture, caption, json)
     if not result.status.ok:
         raise typer.Exit(1)
 
@@ -72,7 +74,7 @@ def _spec(what: str, preset: str | None) -> "Spec":
     return figure(what).preset(preset or "quick")
 
 
-def _report(name: str, result: "Result", data: Path, picture: Path | None, json: bool) -> None:
+def _report(name: str, result: "Result", data: Path, picture: Path | None, caption: str, json: bool) -> None:
     if json:
         print_json(
             {
@@ -82,6 +84,7 @@ def _report(name: str, result: "Result", data: Path, picture: Path | None, json:
                 "spec": result.spec.plain() if result.spec else None,
                 "data": str(data),
                 "picture": str(picture) if picture else None,
+                "caption": caption,
                 "provenance": dict(result.provenance),
             }
         )
@@ -89,3 +92,5 @@ def _report(name: str, result: "Result", data: Path, picture: Path | None, json:
     typer.echo(f"{name}: {result.status}")
     typer.echo(f"  data     {data}")
     typer.echo(f"  picture  {picture or 'none is known for this kind of spec'}")
+    if caption:  # a journal's picture has no heading, and what it says belongs in the caption
+        typer.echo(f"  caption  {caption}")

@@ -1,7 +1,8 @@
 """What a probe found, as one JSON document and as files.
 
 Files in the folder of a probe: report.json (the document), heads, cross (encoder–decoders), activations and profile as
-.csv or .parquet, sinks.json for policies of KV caches, one picture each, and index.html, which holds all of it.
+.csv or .parquet, sinks.json for policies of KV caches, patterns.json (heads that were asked for), one picture each, and
+index.html, which holds all of it.
 Of several models, or a model and its changes, the tables have a first column `subject`.
 """
 
@@ -172,6 +173,9 @@ def write_files(record: Record, folder: Path, format: str) -> list[Path]:
     told = document(record)
     about = {key: told[key] for key in ("model", "text", "settings", "interrupted")}
     sinks = {"schema": f"softmaxlab.sinks/{SCHEMA}"} | about | told["kv_cache"]
+    if record.patterns:
+        patterns = {name: w.tolist() for name, w in record.patterns.items()}
+        written.append(_write_json(folder / "patterns.json", {"tokens": record.pattern_tokens, "patterns": patterns}))
     return [*written, _write_json(folder / "sinks.json", sinks), _write_json(folder / "report.json", told)]
 
 

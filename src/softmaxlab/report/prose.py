@@ -6,15 +6,17 @@ from html import escape
 from softmaxlab.report.tex import mathml
 
 INLINE = re.compile(r"`(?P<code>[^`]+)`|\$(?P<math>[^$]+)\$|\[(?P<text>[^\]]+)\]\((?P<link>[^)]+)\)|\*(?P<em>[^*]+)\*")
-FORMULA = re.compile(r"\$([^$]+)\$")
-# a letter on its own, then _x, _12, _{…}, ^x or ^{…}
-SCRIPT = re.compile(r"(?<![^\W\d_])([^\W\d_]|[‖)\]⊥])([_^])(?:\{([^{}]+)\}|([^\W_]{1,2})(?![^\W_]))")
+QUOTED = re.compile(r"(`[^`]+`|\$[^$]+\$)")
+# a letter on its own or after a d, or a number, then _x, _12, _{…}, ^x, ^{…} or ^(…)
+SCRIPT = re.compile(
+    r"(?<![^\W\d_])(d?[^\W\d_]|\d|[‖)\]⊥])([_^])(?:\{([^{}]+)\}|([^\W_]{1,2})(?![^\W_])|(?<=\^)(\([^()]+\)))"
+)
 
 
 def plain(text: str) -> str:
-    """A sentence of a claim or figure: escaped, u_0 with its index below, $…$ as mathematics."""
-    parts = FORMULA.split(text)
-    return "".join(mathml(part) if i % 2 else _scripts(escape(part)) for i, part in enumerate(parts))
+    """A sentence of a claim or figure: escaped, u_0 with its index below, `…` as code and $…$ as mathematics."""
+    parts = QUOTED.split(text)
+    return "".join(inline(part) if i % 2 else _scripts(escape(part)) for i, part in enumerate(parts))
 
 
 def bare(text: str) -> str:
@@ -25,7 +27,7 @@ def bare(text: str) -> str:
 def _scripts(text: str) -> str:
     def raised(found: re.Match[str]) -> str:
         tag = "sub" if found[2] == "_" else "sup"
-        return f"{found[1]}<{tag}>{found[3] or found[4]}</{tag}>"
+        return f"{found[1]}<{tag}>{_scripts(found[3] or found[4] or found[5])}</{tag}>"
 
     return SCRIPT.sub(raised, text)
 

@@ -1,110 +1,135 @@
 """Run every figure and claim, then write the report."""
 
-import multiprocessing
-import os
+import re
 import time
+import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
 
+from softmaxlab.core.files import remove_abandoned
 from softmaxlab.core.progress import Progress
-from softmaxlab.core.result import Result
-from softmaxlab.core.simulate import simulate
 from softmaxlab.core.store import Store
 from softmaxlab.errors import unknown
 from softmaxlab.papers.catalogue import CLAIMS, FIGURES
-from softmaxlab.papers.claim import Check, Finding, check
+from softmaxlab.papers.claim import Check, Claim
 from softmaxlab.papers.figure import FigureSpec
-from softmaxlab.papers.style import save
 from softmaxlab.report import pages
+from softmaxlab.report.kept import Drawn, Judged, Probed, code_digest, kept
+from softmaxlab.report.tasks import Probe, claim_record, draw, drawn_already, judge, measure, probe_record
+from softmaxlab.report.team import Work, share
+from softmaxlab.training.executors.local import cores
 
 PRESETS = ("quick", "paper")
+DIED = "its process died: out of memory, or killed from outside"
+PROBE = "probe"  # the name of its work
 
 
 @dataclass(frozen=True)
 class Reproduction:
-    """All that was computed for one report."""
+    """All that was found for one report, as records."""
 
     preset: str
-    figures: dict[str, Result]
-    checks: list[Check]
+    figures: dict[str, type[FigureSpec]]
+    claims: dict[str, Claim]
+    drawn: dict[str, Drawn]
+    judged: dict[str, Judged]
+    probed: Probed | None
     seconds: float
     index: Path
 
+    @cached_property
+    def checks(self) -> dict[str, Check | None]:
+        """None where a claim could not be judged."""
+        return {id: self.judged[id].check(claim) for id, claim in self.claims.items()}
+
+    @property
+    def failures(self) -> list[str]:
+        """What did not come out as we promise: figures drawn, verdicts as stored, the probe made or known to miss."""
+        wrong = [id for id, check in self.checks.items() if check is None or not check.ok]
+        probe = [PROBE] if self.probed is not None and self.probed.error else []
+        return [id for id, drawn in self.drawn.items() if not drawn.ok] + wrong + probe
+
     @property
     def ok(self) -> bool:
-        """Whether everything we promise came out: figures computed, verdicts as stored, controls told apart."""
-        return all(r.status.ok for r in self.figures.values()) and all(c.ok for c in self.checks)
+        return not self.failures
 
     def summary(self) -> str:
-        return f"{self.counts()}; {self.seconds:.0f} s; report: {self.index}"
+        failed = f"\nnot as promised: {', '.join(self.failures)}" if self.failures else ""
+        return f"{self.counts()}; {self.seconds:.0f} s; report: {self.index}{failed}"
 
     def counts(self) -> str:
         """How many figures, and how many claims of each verdict."""
-        verdicts = Counter(str(c.finding.verdict) for c in self.checks)
+        verdicts = Counter(str(c.finding.verdict) if c else "not judged" for c in self.checks.values())
         told = ", ".join(f"{n} {verdict}" for verdict, n in verdicts.items())
-        expected = sum(c.ok for c in self.checks)
-        return f"{len(self.figures)} figures, {len(self.checks)} claims ({told}; {expected} as expected)"
+        expected = sum(c is not None and c.ok for c in self.checks.values())
+        return f"{len(self.drawn)} figures, {len(self.checks)} claims ({told}; {expected} as expected)"
 
 
-def reproduce(preset: str, out: str, report: str, jobs: int | None = None) -> Reproduction:
+def reproduce(preset: str, out: str, report: str, jobs: int | None = None, probe: Probe | None = None) -> Reproduction:
     """Compute every figure at `preset` into the store `out`, check every claim, write `report`/index.html.
 
-    The work is shared by `jobs` processes, as many as processors if not given.
+    The work is shared by `jobs` processes, as many as processors if not given. What is there already is not done again.
     """
     if preset not in PRESETS:
         raise unknown("preset", preset, PRESETS)
-    began = time.monotonic()
-    store, folder = Store(out), Path(report)
-    tasks = [partial(_compute, figure.preset(preset), out, folder / id) for id, figure in FIGURES.items()]
-    tasks += [partial(_judge, id) for id in CLAIMS]
-    done = _shared(tasks, jobs or os.cpu_count() or 1)
-    figures = {id: store.load(figure.preset(preset).key) for id, figure in FIGURES.items()}
-    checks = [Check(claim, *findings) for claim, findings in zip(CLAIMS.values(), done[len(FIGURES) :])]
-    outcome = Reproduction(preset, figures, checks, time.monotonic() - began, folder / "index.html")
-    pages.write(outcome, folder)
-    return outcome
+    Store(out)  # refuses a file in place of the folder, before any work
+    began, folder = time.monotonic(), Path(report)
+    specs, drawn = _specs(preset)
+    drawn |= {id: record for id, spec in specs.items() if (record := drawn_already(spec, out, folder / id))}
+    judged = {id: record for id, claim in CLAIMS.items() if (record := kept(Judged, claim_record(claim, out)))}
+    probed = kept(Probed, probe_record(probe, out)) if probe else None
+    work = {} if probe is None or probed else {PROBE: partial(measure, probe, out)}
+    work |= _figures_left({id: spec for id, spec in specs.items() if id not in drawn}, out, folder)
+    work |= {f"claim {id}": partial(judge, claim, out) for id, claim in CLAIMS.items() if id not in judged}
+    found = _shared(work, jobs or cores(), [Path(out), *{(folder / id).parent for id in specs}])
+    drawn |= {id: found.get(f"figure {id}") or _undrawn(id, DIED) for id in specs if id not in drawn}
+    judged |= {id: found.get(f"claim {id}") or _unjudged(id) for id in CLAIMS if id not in judged}
+    if probe and not probed:
+        probed = found.get(PROBE) or Probed(probe.name, probe.command, code_digest(), error=DIED)
+    drawn, judged = {id: drawn[id] for id in FIGURES}, {id: judged[id] for id in CLAIMS}
+    seconds = time.monotonic() - began
+    done = Reproduction(preset, dict(FIGURES), dict(CLAIMS), drawn, judged, probed, seconds, folder / "index.html")
+    pages.write(done, folder, Path(out))
+    return done
 
 
-def _compute(spec: FigureSpec, out: str, path: Path) -> None:
-    """A figure's result, into the store, and its picture."""
-    save(spec.draw(simulate(spec, store=out)), path, "svg")
-
-
-def _judge(id: str) -> tuple[Finding, Finding]:
-    """A claim's findings on its subject and on its control."""
-    done = check(CLAIMS[id])
-    return done.finding, done.control
-
-
-def _shared(tasks: Sequence[Callable[[], Any]], jobs: int) -> list[Any]:
-    """The results of all tasks, in order, computed in processes of one thread each."""
-    with Progress(len(tasks), "reproducing") as progress, _one_thread_each():
-        # spawned, since a fork of a process with threads may hang
-        pool = ProcessPoolExecutor(min(jobs, len(tasks)), mp_context=multiprocessing.get_context("spawn"))
+def _specs(preset: str) -> tuple[dict[str, FigureSpec], dict[str, Drawn]]:
+    """The specs of all figures; and records of those that cannot even be built, say since their table is damaged."""
+    specs, undrawn = {}, {}
+    for id, figure in FIGURES.items():
         try:
-            futures = [pool.submit(task) for task in tasks]
-            for _ in as_completed(futures):
-                progress.advance()
-            return [future.result() for future in futures]
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+            specs[id] = figure.preset(preset)
+        except Exception:
+            undrawn[id] = _undrawn(id, traceback.format_exc())
+    return specs, undrawn
 
 
-@contextmanager
-def _one_thread_each() -> Iterator[None]:
-    """Processes started inside have numerical libraries of one thread, so that they do not disturb each other."""
-    before = os.environ.get("OMP_NUM_THREADS")
-    os.environ["OMP_NUM_THREADS"] = "1"
+def _figures_left(specs: dict[str, FigureSpec], out: str, folder: Path) -> dict[str, Work]:
+    """The longest first, so that no core waits in the end."""
+    ordered = sorted(specs, key=lambda id: -_stated_seconds(specs[id]))
+    return {f"figure {id}": partial(draw, specs[id], out, folder / id) for id in ordered}
+
+
+def _stated_seconds(spec: FigureSpec) -> float:
+    """What the figure says its quick preset takes; the longest at quick are the longest at paper too."""
+    found = re.search(r"(\d+) (s|min)", spec.cost["quick"])
+    return float(found[1]) * (60 if found[2] == "min" else 1) if found else 0.0
+
+
+def _shared(work: dict[str, Work], jobs: int, written: list[Path]) -> dict:
     try:
-        yield
+        with Progress(len(work), "reproducing") as progress:
+            return share(work, jobs, progress)
     finally:
-        if before is None:
-            del os.environ["OMP_NUM_THREADS"]
-        else:
-            os.environ["OMP_NUM_THREADS"] = before
+        for folder in written:
+            remove_abandoned(folder)  # what killed workers were writing
+
+
+def _undrawn(id: str, error: str) -> Drawn:
+    return Drawn(id, "", code_digest(), False, "failed: it raised an error", {}, error=error)
+
+
+def _unjudged(id: str) -> Judged:
+    return Judged(id, code_digest(), error=DIED)

@@ -4,13 +4,12 @@ import re
 from html import escape
 
 TOKEN = re.compile(r"\\[A-Za-z]+|\\.|\s+|.", re.DOTALL)
-GREEK = {
-    name: chr(ord("α") + i)
-    for i, name in enumerate(
-        "alpha beta gamma delta varepsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho varsigma sigma tau "
-        "upsilon varphi chi psi omega".split()
-    )
-}
+# in the order of Unicode
+GREEK_NAMES = (
+    "alpha", "beta", "gamma", "delta", "varepsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu", "nu",
+    "xi", "omicron", "pi", "rho", "varsigma", "sigma", "tau", "upsilon", "varphi", "chi", "psi", "omega",
+)  # fmt: skip
+GREEK = {name: chr(ord("α") + i) for i, name in enumerate(GREEK_NAMES)}
 LETTERS = GREEK | {
     "Gamma": "Γ", "Delta": "Δ", "Theta": "Θ", "Lambda": "Λ", "Xi": "Ξ", "Pi": "Π", "Sigma": "Σ", "Phi": "Φ",
     "Psi": "Ψ", "Omega": "Ω", "epsilon": "ϵ", "phi": "ϕ", "ell": "ℓ", "partial": "∂", "nabla": "∇", "infty": "∞",
@@ -23,7 +22,8 @@ SIGNS = {
 }  # fmt: skip
 FUNCTIONS = ("log", "exp", "max", "min", "tr", "det", "sinh", "cosh", "tanh", "lim")
 SPACES = {",": "0.17em", ";": "0.28em", "quad": "1em", " ": "0.25em"}
-ACCENTS = {"dot": "˙", "ddot": "¨", "tilde": "~", "hat": "^", "bar": "¯"}
+# combining: browsers without a font for mathematics set an accent of its own too low
+ACCENTS = {"dot": "\u0307", "ddot": "\u0308", "tilde": "\u0303", "hat": "\u0302", "bar": "\u0304"}
 # first capital of each alphabet, and the letters that Unicode keeps elsewhere
 ALPHABETS = {
     "mathcal": (0x1D49C, {"B": "ℬ", "E": "ℰ", "F": "ℱ", "H": "ℋ", "I": "ℐ", "L": "ℒ", "M": "ℳ", "R": "ℛ"}),
@@ -95,7 +95,7 @@ class _Formula:
             return f"<mn>{token}</mn>"
         if token.isalpha():
             return f"<mi>{escape(token)}</mi>"
-        return f"<mo>{escape({'-': '−', '*': '∗'}.get(token, token))}</mo>"
+        return f"<mo>{escape({'-': '−'}.get(token, token))}</mo>"
 
     def _command(self, name: str) -> str:
         if name in LETTERS:
@@ -112,7 +112,7 @@ class _Formula:
         if name == "sqrt":
             return f"<msqrt>{self._argument()}</msqrt>"
         if name in ACCENTS:
-            return f'<mover accent="true">{self._argument()}<mo>{ACCENTS[name]}</mo></mover>'
+            return f"<mi>{re.sub('<[^>]*>', '', self._argument())}{ACCENTS[name]}</mi>"
         if name in ("mathrm", "text", *ALPHABETS):
             return _lettered(name, re.sub("<[^>]*>", "", self._argument()))
         return f"<mtext>{escape(chr(92) + name)}</mtext>"

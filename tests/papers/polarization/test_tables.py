@@ -11,7 +11,7 @@ from softmaxlab.measure.sinks import SINK
 from softmaxlab.papers.polarization.runs import TABLES
 from softmaxlab.training.presets import preset
 
-FILES = sorted(TABLES.glob("*.csv"))
+FILES = sorted(path for path in TABLES.glob("*.csv") if not path.stem.startswith("heads-"))
 SAME = 0.01  # another processor adds in another order, which ten epochs amplify
 # how far sink scores may be from those of the full run: the second layer's, which all figures show, and the first's,
 # which go on drifting at less than the rule's 0.02 in 400 steps

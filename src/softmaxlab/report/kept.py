@@ -1,0 +1,100 @@
+"""What a reproduction keeps between runs: of each figure a record beside its page, of each claim one in the store.
+
+A record holds the digest of the code it was made by, so that nothing is shown that other code has computed.
+"""
+
+import dataclasses
+import hashlib
+import json
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, TypeVar
+
+import softmaxlab
+from softmaxlab.core.files import atomic
+from softmaxlab.core.simulate import RECORDED
+from softmaxlab.papers.claim import Check, Claim, Finding, Verdict
+
+SHOWING = ("report", "cli", "app")  # folders that only show what others compute
+SOURCES = (".py", ".csv", ".json")
+
+
+@cache
+def code_digest() -> str:
+    """Of everything that computes or draws, and of the versions of the libraries it stands on."""
+    root = Path(softmaxlab.__file__).parent
+    found = [path for path in sorted(root.rglob("*")) if path.suffix in SOURCES]
+    told = hashlib.sha256(json.dumps({name: version(name) for name in RECORDED}).encode())
+    for path in found:
+        if path.relative_to(root).parts[0] not in SHOWING:
+            told.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
+    return told.hexdigest()[:16]
+
+
+@dataclasses.dataclass(frozen=True)
+class Drawn:
+    """A figure, computed and drawn, or what went wrong."""
+
+    id: str
+    key: str
+    digest: str
+    ok: bool
+    status: str
+    spec: dict[str, Any]
+    heading: str = ""  # what the picture says of itself: its runs, its settings
+    arrays: list[list[str]] = dataclasses.field(default_factory=list)  # name, axes, type
+    notes: dict[str, Any] = dataclasses.field(default_factory=dict)
+    provenance: dict[str, Any] = dataclasses.field(default_factory=dict)
+    cpu: float = 0.0  # processor seconds of this run; 0 if all was in the store
+    error: str = ""  # the traceback of what was raised
+
+
+@dataclasses.dataclass(frozen=True)
+class Judged:
+    """A claim's findings on its subject and on its control, or what went wrong."""
+
+    id: str
+    digest: str
+    verdict: str = ""
+    measured: str = ""
+    control_verdict: str = ""
+    control_measured: str = ""
+    cpu: float = 0.0
+    error: str = ""
+
+    def check(self, claim: Claim) -> Check | None:
+        """None if the claim could not be judged."""
+        if self.error:
+            return None
+        finding = Finding(Verdict(self.verdict), self.measured)
+        return Check(claim, finding, Finding(Verdict(self.control_verdict), self.control_measured))
+
+
+@dataclasses.dataclass(frozen=True)
+class Probed:
+    """A real model's heads, measured into the folder `name` of the store; or what is missing, or what went wrong."""
+
+    name: str
+    command: str
+    digest: str
+    captions: dict[str, str] = dataclasses.field(default_factory=dict)  # of its pictures, by name
+    missing: str = ""
+    error: str = ""
+
+
+Record = TypeVar("Record", Drawn, Judged, Probed)
+
+
+def keep(record: Drawn | Judged | Probed, path: Path) -> None:
+    with atomic(path) as draft:
+        draft.write_text(json.dumps(dataclasses.asdict(record), indent=1, ensure_ascii=False), encoding="utf-8")
+
+
+def kept(kind: type[Record], path: Path) -> Record | None:
+    """A record of this very code; None if there is none, or it is damaged, or of a failure, which is tried again."""
+    try:
+        record = kind(**json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
+    return record if record.digest == code_digest() and not record.error else None

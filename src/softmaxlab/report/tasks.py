@@ -1,0 +1,101 @@
+"""The pieces of work of a reproduction. Each runs in a process of its own and never raises: an error is its result."""
+
+import dataclasses
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from softmaxlab.core.files import DATA, atomic
+from softmaxlab.core.simulate import simulate
+from softmaxlab.core.store import Store
+from softmaxlab.papers.claim import Claim, check
+from softmaxlab.papers.figure import FigureSpec
+from softmaxlab.papers.style import save
+from softmaxlab.report.kept import Drawn, Judged, Probed, code_digest, keep, kept
+
+if TYPE_CHECKING:
+    import matplotlib.figure
+
+THUMBNAIL = 400  # pixels across
+
+
+@dataclasses.dataclass(frozen=True)
+class Probe:
+    """How a real model is measured: `measure(folder)` writes files there and gives the reason if it cannot."""
+
+    name: str
+    command: str
+    measure: Callable[[Path], str]
+
+
+def drawn_already(spec: FigureSpec, out: str, path: Path) -> Drawn | None:
+    """The record of a figure whose data, picture and page are there; None if any of it is missing or of other code."""
+    record = kept(Drawn, path.with_name(f"{path.name}.json"))
+    files = [Store(out).folder(spec.key), *(path.with_name(f"{path.name}.{kind}") for kind in ("svg", "png", "nc"))]
+    return record if record and record.key == spec.key and all(file.exists() for file in files) else None
+
+
+def draw(spec: FigureSpec, out: str, path: Path) -> Drawn:
+    """A figure: data into the store `out`; picture, thumbnail, data and record to `path` with their suffixes."""
+    began, store = time.process_time(), Store(out)
+    record = Drawn(spec.id, spec.key, code_digest(), False, "", spec.plain())
+    try:
+        result = simulate(spec, store=store)
+        figure = spec.draw(result)
+        heading = " ".join(figure.get_suptitle().split())
+        save(figure, path, "svg")
+        _save_thumbnail(figure, path)
+        with atomic(path.with_name(f"{path.name}.nc")) as copy:
+            copy.write_bytes((store.folder(spec.key) / DATA).read_bytes())
+        record = dataclasses.replace(
+            record, ok=result.status.ok, status=str(result.status), heading=heading,
+            arrays=[list(described) for described in result._rows()], notes=dict(result.notes),
+            provenance=dict(result.provenance), cpu=time.process_time() - began,
+        )  # fmt: skip
+    except Exception:  # whatever a figure raises belongs on its page, and must not stop the others
+        record = dataclasses.replace(record, status="failed: it raised an error", error=traceback.format_exc())
+    keep(record, path.with_name(f"{path.name}.json"))
+    return record
+
+
+def _save_thumbnail(figure: "matplotlib.figure.Figure", path: Path) -> None:
+    with atomic(path.with_name(f"{path.name}.png")) as draft:
+        figure.savefig(draft, format="png", dpi=THUMBNAIL / figure.get_size_inches()[0])
+
+
+def claim_record(claim: Claim, out: str) -> Path:
+    return Path(out) / "claims" / f"{claim.id}.json"
+
+
+def judge(claim: Claim, out: str) -> Judged:
+    """A claim on its subject and its control; the record goes into the store's folder."""
+    began = time.process_time()
+    try:
+        done = check(claim)
+    except Exception:
+        return Judged(claim.id, code_digest(), error=traceback.format_exc())
+    found: dict[str, Any] = {"verdict": str(done.finding.verdict), "measured": done.finding.measured}
+    found |= {"control_verdict": str(done.control.verdict), "control_measured": done.control.measured}
+    record = Judged(claim.id, code_digest(), **found, cpu=time.process_time() - began)
+    keep(record, claim_record(claim, out))
+    return record
+
+
+def probe_record(probe: Probe, out: str) -> Path:
+    return Path(out) / "probe" / f"{probe.name}.json"
+
+
+def measure(probe: Probe, out: str) -> Probed:
+    """A probe into the store's folder; one that cannot be made here is tried again next time."""
+    from softmaxlab.report.probe_pictures import CAPTIONS  # slow, and of use only where a model is measured
+
+    record, path = Probed(probe.name, probe.command, code_digest(), CAPTIONS), probe_record(probe, out)
+    try:
+        if missing := probe.measure(path.with_suffix("")):
+            return dataclasses.replace(record, missing=missing)
+    except Exception:
+        return dataclasses.replace(record, error=traceback.format_exc())
+    keep(record, path)
+    return record

@@ -1,0 +1,74 @@
+"""Pictures at the width of a journal's column: their size, their text, and the same bytes again."""
+
+import re
+
+import matplotlib.text
+import pytest
+from matplotlib.figure import Figure
+
+from softmaxlab.papers.style import LARGEST, PAGE, SMALLEST, STYLES, save
+
+WIDTHS = {"icml": 3.25, "neurips": 5.5, "aps": 3.375}  # inches, from the journals' instructions
+
+
+def drawn() -> Figure:
+    """Four panels in a row that share a scale, with a heading, long titles and a legend of many entries."""
+    figure = Figure(figsize=(13, 3.5), layout="constrained")
+    for i, ax in enumerate(figure.subplots(1, 4, sharey=True)):
+        for token in range(6):
+            ax.plot([0, 1], [0, token], label=f"token {token}")
+        ax.set_title(f"panel {i}: a title that is longer than its panel is wide $x_0 + y$", fontsize=9)
+        ax.set_xlabel("time t", fontsize=5)
+    ax.legend(fontsize=6)
+    figure.suptitle("A heading", fontsize=14)
+    return figure
+
+
+def titles(figure: Figure) -> list:
+    """Where the titles stand."""
+    figure.draw_without_rendering()  # at the figure's own resolution, not that of the file
+    return [ax.title.get_window_extent() for ax in figure.axes]
+
+
+@pytest.mark.parametrize("style", WIDTHS)
+def test_width_text_and_panels(style, tmp_path):
+    figure = drawn()
+    save(figure, tmp_path / "picture", "png", style)
+    width, height = figure.get_size_inches()
+    assert width == WIDTHS[style] == STYLES[style]
+    assert height <= PAGE
+    sizes = [t.get_fontsize() for t in figure.findobj(matplotlib.text.Text) if t.get_text()]
+    assert SMALLEST <= min(sizes) <= max(sizes) <= LARGEST
+    assert figure.get_suptitle() == ""
+    assert len(figure.legends) == 1
+
+
+@pytest.mark.parametrize("style", WIDTHS)
+def test_titles_stay_within_the_picture_and_off_each_other(style, tmp_path):
+    figure = drawn()
+    save(figure, tmp_path / "picture", "png", style)
+    boxes = titles(figure)
+    assert all(figure.bbox.x0 <= box.x0 and box.x1 <= figure.bbox.x1 for box in boxes)
+    assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
+
+
+def test_as_drawn_titles_would_overlap(tmp_path):
+    figure = drawn()
+    figure.set_size_inches(3.25, 1.5)
+    save(figure, tmp_path / "picture")
+    boxes = titles(figure)
+    assert any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
+
+
+@pytest.mark.parametrize("format", ["pdf", "svg", "png"])
+def test_the_same_bytes_again(format, tmp_path):
+    first, again = (save(drawn(), tmp_path / name, format, "icml").read_bytes() for name in ("first", "again"))
+    assert first == again
+
+
+def test_pdf_has_truetype_and_the_column_as_its_page(tmp_path):
+    data = save(drawn(), tmp_path / "picture", "pdf", "icml").read_bytes()
+    box = re.search(rb"/MediaBox \[ 0 0 ([\d.]+)", data)
+    assert float(box[1]) == pytest.approx(WIDTHS["icml"] * 72)
+    assert b"/FontFile2" in data
+    assert b"/Type3" not in data
