@@ -1,4 +1,4 @@
-"""Screenshots of the explorer for the docs: python docs/screenshots.py [FOLDER WITH PROBE RESULTS].
+"""The pictures of the README and screenshots of the explorer: python docs/screenshots.py [FOLDER WITH PROBE RESULTS].
 
 Without a folder the demo model is probed first, which takes a minute. Needs chromium.
 """
@@ -13,6 +13,7 @@ from pathlib import Path
 from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
+import softmaxlab as sl
 from softmaxlab.app.server import create, listen, serve
 
 OUT = Path(__file__).parent / "_static"
@@ -23,6 +24,7 @@ SETTLE = 1500  # for the last picture to be drawn
 DRAWN = """() => [...document.querySelectorAll('figure .js-plotly-plot')]
   .filter(plot => plot.offsetParent).every(plot => plot.data.length)
   && !document.querySelector('.sentence').textContent.startsWith('A first look') && location.search.length > 1"""
+FIGURES = ("polarization/fig02", "specialization/fig02")
 VIEWS = {
     "polarization": "?u=0.6,0.5,0.0&a=-0.3,0.2,0.1",
     "attention": "",
@@ -37,8 +39,8 @@ def main(folder: str | None) -> None:
     with tempfile.TemporaryDirectory() as made:
         root = Path(folder or made)
         if folder is None:
-            probe = ["probe", "smollm2", "--length", "64", "--samples", "2", "--out", str(root / "smollm2")]
-            subprocess.run([sys.executable, "-m", "softmaxlab", *probe], check=True)
+            probe = ["probe", "smollm2", "--length", "64", "--samples", "2", "--attention", "18.8,14.3"]
+            subprocess.run([sys.executable, "-m", "softmaxlab", *probe, "--out", str(root / "smollm2")], check=True)
         opened = listen(0)
         threading.Thread(target=serve, args=(create(root), opened), daemon=True).start()
         with sync_playwright() as tool:
@@ -56,10 +58,24 @@ def shoot(tab: Page, address: str, path: Path) -> None:
     tab.wait_for_function(DRAWN, timeout=WAIT)
     tab.wait_for_timeout(SETTLE)
     tab.screenshot(path=path)
+    shrink(path)
+
+
+def draw() -> None:
+    """Write the figures of the README, at their quick presets."""
+    for id in FIGURES:
+        _, figure = sl.run(id, preset="quick")
+        path = OUT / f"{id.replace('/', '-')}.png"
+        figure.savefig(path, dpi=110)
+        shrink(path)
+
+
+def shrink(path: Path) -> None:
     with Image.open(path) as picture:
         small = picture.convert("RGB").quantize(COLOURS)
     small.save(path, optimize=True)
 
 
 if __name__ == "__main__":
+    draw()
     main(sys.argv[1] if len(sys.argv) > 1 else None)

@@ -1,6 +1,7 @@
 """Claims about training on tables made here: told apart from their controls, and silent where there is no data."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -68,7 +69,7 @@ FULL = {
 def test_a_claim_holds_on_tables_that_show_it_and_not_on_its_control(tables, name):
     task, cells = FULL[name]
     tables(cells, task)
-    assert check(CLAIM[name]).ok
+    assert check(replace(CLAIM[name], expected=Verdict.HOLDS)).ok
 
 
 @pytest.mark.parametrize("name", CLAIM)

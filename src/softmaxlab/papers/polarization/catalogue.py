@@ -9,6 +9,7 @@ from softmaxlab.papers.polarization import (
     claims_order,
     claims_sink,
     claims_square,
+    claims_training,
     confound,
     fig01,
     fig02,
@@ -72,4 +73,5 @@ CLAIMS = (
     *claims_maps.CLAIMS,
     *claims_losses.CLAIMS,
     *claims_sink.CLAIMS,
+    *claims_training.CLAIMS,
 )

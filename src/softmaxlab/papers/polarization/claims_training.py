@@ -163,6 +163,7 @@ CLAIMS = (
         "every normalised positive map above every other one; with condition: above every unnormalised positive one",
         {"map": both("softmax", "linear") | both("elu_norm", "elu") | both("sigmoid_norm", "mlp")},
         "the same runs with the names of three pairs of maps exchanged",
+        expected=Verdict.CONDITION,
     ),
     _claim(
         "flips-one-head",
@@ -172,6 +173,7 @@ CLAIMS = (
         f"mean flip rate above {EASY:g} and above every other map's; with condition: with the smallest vocabulary only",
         {"map": both("softmax", "sigmoid")},
         "the same runs with the names of softmax and sigmoid exchanged",
+        expected=Verdict.CONDITION,
     ),
     _claim(
         "flips-fall",
@@ -208,6 +210,7 @@ CLAIMS = (
         "positive maps: share of sink heads and mean score both larger without positions; with condition: one",
         {"positions": both("none", "additive")},
         "the same runs with the labels of positions exchanged",
+        expected=Verdict.FAILS,
     ),
     _claim(
         "previous-token",
@@ -218,5 +221,6 @@ CLAIMS = (
         (1, 0),
         "the same runs with the layers exchanged",
         subject=(0, 1),
+        expected=Verdict.CONDITION,
     ),
 )
