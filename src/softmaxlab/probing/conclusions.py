@@ -54,7 +54,7 @@ def _keep(found: Findings, token: Callable[[int], str] | None) -> str:
         return "KV cache: not known, the fast statistics leave out which keys are sinks."
     if found.sinks.empty:
         return f"KV cache: no key is a sink (mean weight > {found.eps:g}) of any head, so none must be kept."
-    kept, later = kept_positions(found.sinks), found.sinks[found.sinks["position"] > 0]
+    kept, later = kept_positions(found.sinks), found.sinks.query("position > 0")
     tokens = ", ".join(_named(id, token) for id in sink_tokens(later)[:4])
     rest = f"behind position 0 some sequences have sinks at {tokens}" if len(later) else "no other position is a sink"
     if not kept:
