@@ -134,7 +134,7 @@ def test_text_from_stdin(capsys, folder, monkeypatch):
 def test_the_folder_has_tables_pictures_and_one_page_that_needs_nothing_else(capsys, folder):
     out = told(capsys, str(folder), *SMALL, "--out", "out", "--attention", "0.1,1.3")
     names = {Path(file).name for file in out["files"]}
-    tables = {"heads.csv", "activations.csv", "profile.csv", "sinks.json", "report.json", "index.html"}
+    tables = {"heads.csv", "activations.csv", "profile.csv", "patterns.json", "sinks.json", "report.json", "index.html"}
     pictures = {f"{name}.png" for name in ("sink", "sparsity", "entropy", "activations", "profile", "attention")}
     assert names == tables | pictures == {file.name for file in Path("out").iterdir()}
     with open("out/heads.csv") as file:
@@ -142,6 +142,9 @@ def test_the_folder_has_tables_pictures_and_one_page_that_needs_nothing_else(cap
     assert [float(row["sink"]) for row in rows] == pytest.approx([row["sink"] for row in out["heads"]])
     report = json.loads(Path("out/report.json").read_text())
     assert report == {key: value for key, value in out.items() if key != "files"}
+    patterns = json.loads(Path("out/patterns.json").read_text())
+    assert set(patterns["patterns"]) == {"0.1", "1.3"}
+    assert [len(row) for row in patterns["patterns"]["1.3"]] == [len(patterns["tokens"])] * len(patterns["tokens"])
     sinks = json.loads(Path("out/sinks.json").read_text())
     assert sinks["schema"] == "softmaxlab.sinks/1"
     assert sinks["settings"]["eps"] == 0.3

@@ -106,5 +106,5 @@ def test_pictures_zoom_by_keyboard(opened):
     page.keyboard.press("Enter")
     assert page.locator("dialog.zoom[open] img").is_visible()
     page.keyboard.press("Escape")
-    assert page.locator("dialog.zoom").count() == 0
+    page.wait_for_selector("dialog.zoom", state="detached")
     assert page.evaluate("document.activeElement.className") == "picture"

@@ -168,8 +168,8 @@ def _refuse_packed(position: Any, mask: Any) -> None:
     if not (isinstance(position, Tensor) and position.dim() == 2):
         return
     restarts = position.diff(dim=-1) <= 0
-    if isinstance(mask, Tensor):
-        if mask.dim() != 2:
+    if mask is not None:
+        if not (isinstance(mask, Tensor) and mask.dim() == 2):  # prepared further out: padding is not known here
             return
         real = mask[:, -position.shape[1] :].bool()
         restarts = restarts & real[:, 1:] & real[:, :-1]
