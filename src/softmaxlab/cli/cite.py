@@ -1,4 +1,4 @@
-"""softmaxlab cite: BibTeX for a figure, a claim, a map, or softmaxlab itself."""
+"""softmaxlab cite: BibTeX for a figure, a claim, a map; or for both papers and softmaxlab itself."""
 
 from typing import Annotated
 
@@ -8,9 +8,9 @@ EXAMPLES = "Examples:  softmaxlab cite  ·  softmaxlab cite attention/maps  ·  
 
 
 def command(
-    what: Annotated[str, typer.Argument(metavar="ID", help="A figure, claim, map or BibTeX key.")] = "softmaxlab",
+    what: Annotated[str | None, typer.Argument(metavar="ID", help="A figure, claim, map or BibTeX key.")] = None,
 ) -> None:
-    """Print the BibTeX entry to cite when you use something."""
-    from softmaxlab.papers.citation import citation
+    """Print the BibTeX entry to cite when you use something; without ID those of both papers and of softmaxlab."""
+    from softmaxlab.papers.citation import OURS, citation
 
-    typer.echo(citation(what))
+    typer.echo("\n\n".join(citation(each) for each in (OURS if what is None else (what,))))

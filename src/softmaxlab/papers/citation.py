@@ -5,6 +5,8 @@ from importlib.resources import files
 
 from softmaxlab.errors import unknown
 
+OURS = ("varre2026polarization", "sagitova2026specialization", "softmaxlab")  # what softmaxlab stands on, and itself
+
 
 def bibliography() -> dict[str, str]:
     """BibTeX key → entry."""
