@@ -34,6 +34,7 @@ pytestmark = [
 def address(tmp_path_factory):
     root = tmp_path_factory.mktemp("store")
     save(root / "one", patterns=True)
+    save(root / "two", statistics="fast")
     opened = listen(0)
     port = opened.getsockname()[1]
     threading.Thread(target=serve, args=(create(root), opened), daemon=True).start()
@@ -148,6 +149,16 @@ def test_a_bad_query_string_gives_a_message(tab, address, path):
     told.wait_for()
     assert "Traceback" not in tab.content()
     assert "\n" not in told.text_content()
+
+
+def test_another_result_without_the_statistic_can_be_left_again(tab, address):
+    open_page(tab, address, "/probe?result=one&statistic=sparsity&layer=1&head=1", "probe-heads")
+    assert "layer=1&head=1" in tab.url
+    for name in ("two", "one"):
+        tab.evaluate(f"window.dash_clientside.set_props('probe-result', {{value: '{name}'}})")
+        tab.wait_for_function(f"/result={name}&.*statistic=sink&/.test(location.search)")
+        tab.wait_for_function(READY.format("probe-heads"))
+        assert name in tab.locator("#probe-result").text_content()
 
 
 def test_the_theme_follows_the_system_and_the_button(browser, address):

@@ -1,5 +1,8 @@
 """Pictures as plain functions of a state."""
 
+from collections import OrderedDict
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -104,6 +107,20 @@ def test_a_flow_that_its_tab_has_left_is_not_remembered():
     assert specialization.solve(state, "coarse").status.ok
 
 
+def test_a_tab_may_move_on_before_its_flow_starts(monkeypatch):
+    """Requests run at the same time: the next one takes the entry away as soon as it is made."""
+
+    class Hasty(OrderedDict):
+        def __setitem__(self, tab, stop):
+            super().__setitem__(tab, stop)
+            specialization.leave(tab)
+
+    monkeypatch.setattr(specialization, "_stops", Hasty())
+    with specialization.stoppable("tab"), pytest.raises(specialization.Superseded):
+        specialization.solve(Specialization(tau=3.0, seed=78), "coarse")
+    specialization.leave("tab")
+
+
 def test_the_pattern_is_shown_where_it_was_saved_and_the_profile_elsewhere(tmp_path):
     save(tmp_path / "one", patterns=True)
     saved = results.load(tmp_path, "one")
@@ -115,6 +132,13 @@ def test_the_pattern_is_shown_where_it_was_saved_and_the_profile_elsewhere(tmp_p
     assert other.type == "bar"
     assert list(other.y) == [1, 1 / 2, 1 / 3, 1 / 4]
     assert "was not saved" in probe.head_title(Probe(), saved)
+
+
+def test_tokens_are_no_markup(tmp_path):
+    save(tmp_path / "one", patterns=True)
+    saved = replace(results.load(tmp_path, "one"), tokens=["<s>", "a&b", "</s> <b>long</b>", *"xyz"])
+    labels = probe.one_head(Probe(layer=1, head=2, tokens=6), saved).data[0].x
+    assert list(labels[:4]) == ["0: &lt;s&gt;", "1: a&amp;b", "2: &lt;/s&gt;␣&lt;b&gt;long…", "3: x"]
 
 
 def test_heads_of_each_subject(tmp_path):

@@ -1,10 +1,12 @@
 """The Python and the command line of a view really compute it."""
 
+import inspect
 import json
 import os
 import shlex
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +14,14 @@ import pytest
 
 from softmaxlab import Store
 from softmaxlab.app import attention, polarization, specialization
+from softmaxlab.app import probe as view
 from softmaxlab.app import probe_page as probed
-from softmaxlab.app.reproduce import command, probe_command, python
+from softmaxlab.app.reproduce import PROBE_DEFAULTS, command, probe_command, python
 from softmaxlab.app.results import load
 from softmaxlab.app.specialization_page import AFTER
 from softmaxlab.app.states import Attention, Polarization, Probe, Specialization
 from softmaxlab.cli import main
+from softmaxlab.cli.probe import command as probe_cli
 from tests.app.saved import save
 from tests.probing.checkpoints import TEXT, llama, saved
 
@@ -75,28 +79,62 @@ def test_the_python_of_a_probe_reads_its_numbers(tmp_path, capsys):
     assert "0.9" in capsys.readouterr().out
 
 
-def test_the_command_of_a_probe_measures_the_same_heads(tmp_path, capsys):
+def run(line: str) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(shlex.split(line)[1:])
+    assert not stop.value.code
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "--seed 5 --dtype float64 --statistics fast --batch-size 2 --eager",
+        "--swap softmax1:-2 --swap sparsemax --attention 1.2,0.3 --eps 0.2 --bos no",
+    ],
+)
+def test_the_command_of_a_probe_measures_the_same_heads(tmp_path, capsys, options):
     (tmp_path / "text.txt").write_text(TEXT)
     saved(llama(), tmp_path / "model")
-    arguments = [
-        "probe",
-        "model",
-        "--text",
-        "text.txt",
-        "--length",
-        "24",
-        "--samples",
-        "3",
-        "--seed",
-        "5",
-        "--out",
-        "a",
-    ]
-    with pytest.raises(SystemExit):
-        main(arguments)
-    again = probe_command(load(tmp_path, "a").report, "my folder")
-    with pytest.raises(SystemExit) as stop:
-        main(shlex.split(again)[1:])
-    assert not stop.value.code
-    before, after = (json.loads((tmp_path / name / "report.json").read_text()) for name in ("a", "my folder"))
-    assert before["heads"] == after["heads"]
+    run(f"softmaxlab probe model --text text.txt --length 24 --samples 3 {options} --out 'my folder'")
+    first = load(tmp_path, "my folder")
+    run(probed.show(Probe(result="my folder"), Path())["command"])
+    before, after = (
+        json.loads((tmp_path / name / "report.json").read_text()) for name in ("my folder", "my folder-again")
+    )
+    assert before == after
+    assert load(tmp_path / "my folder-again", ".").patterns == first.patterns
+    shown = [view.one_head(Probe(layer=1, head=2), first).data[0], view.one_head(Probe(), first).data[0]]
+    assert [drawn.type for drawn in shown] == ["heatmap" if "--attention" in options else "bar", "bar"]
+
+
+def test_every_setting_that_is_not_the_default_is_in_the_command(tmp_path):
+    report = load(save(tmp_path / "one"), ".").report
+    assert probe_command(report, [], "x").endswith("--samples 1 --out x"), "all settings are the defaults"
+    changed = {"swap": ["softmax1:-5", "sigmoid:-log n"], "compare": ["b", "c d"], "mitigate": "bias", "prune": 3}
+    changed |= {"statistics": "fast", "eager": True, "device": "cuda:1", "device_map": "auto", "revisions": ["p", "q"]}
+    changed |= {"bos": "yes", "eps": 0.2, "seed": 7, "batch_size": 1}
+    words = shlex.split(probe_command(report | {"settings": changed, "check": {}}, ["1.2", "0.0"], "x"))
+    wanted = "--mitigate bias --prune 3 --statistics fast --device cuda:1 --device-map auto --revisions p,q --bos yes"
+    wanted += " --eps 0.2 --seed 7 --batch-size 1 --attention 1.2,0.0 --swap softmax1:-5 --compare b --out x"
+    pairs = {*pairwise(words)}
+    expected = wanted.split()
+    assert {*zip(expected[::2], expected[1::2]), ("--swap", "sigmoid:-log n"), ("--compare", "c d")} <= pairs
+    assert {"--eager", "--check"} < {*words}
+    assert "--dtype" not in words, "the models that are compared may have had different ones"
+
+
+def test_the_defaults_are_those_of_the_command_line():
+    options = inspect.signature(probe_cli).parameters
+    assert {name: options[name].default for name in PROBE_DEFAULTS} == PROBE_DEFAULTS
+
+
+def test_the_command_writes_over_nothing(tmp_path):
+    assert probed.another(tmp_path / "a") == tmp_path / "a-again"
+    (tmp_path / "a-again").mkdir()
+    assert probed.another(tmp_path / "a") == tmp_path / "a-again-again"
+    assert probed.another(Path(".")) == Path("probe-again")
+
+
+def test_text_from_stdin_is_read_from_there_again(tmp_path):
+    report = load(save(tmp_path / "one"), ".").report
+    assert "--text - " in probe_command(report | {"text": {"name": "stdin"}}, [], "x")

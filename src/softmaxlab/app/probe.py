@@ -1,5 +1,7 @@
 """Pictures of the page Probe: a statistic of all heads, and one head's pattern or profile on its first tokens."""
 
+import html
+
 import numpy as np
 import plotly.graph_objects as go
 
@@ -21,6 +23,16 @@ def check(state: Probe, saved: Saved) -> None:
         raise SpecError(f"Probe.statistic {state.statistic!r} was not measured in result {saved.name!r}")
     if not any((row["layer"], row["head"]) == (state.layer, state.head) for row in rows):
         raise SpecError(f"Probe.head: result {saved.name!r} has no head {state.layer}.{state.head} (layer.head)")
+
+
+def fitted(state: Probe, saved: Saved) -> Probe:
+    """The state with what the result does not have replaced: by its first subject, the sink score, its first head."""
+    subject = state.subject if state.subject < len(saved.subjects) else 0
+    rows = saved.heads(subject)
+    places = [(row["layer"], row["head"]) for row in rows]
+    layer, head = (state.layer, state.head) if (state.layer, state.head) in places else places[0]
+    statistic = state.statistic if state.statistic in rows[0] else "sink"
+    return state.replace(subject=subject, statistic=statistic, layer=layer, head=head)
 
 
 def heads(state: Probe, saved: Saved) -> go.Figure:
@@ -105,5 +117,6 @@ def _bar() -> dict[str, object]:
 
 
 def _visible(token: str) -> str:
+    """A token as a label; Plotly reads labels as markup, in which <s> would strike through."""
     shown = token.replace("\n", "⏎").replace(" ", "␣")
-    return shown if len(shown) <= LABEL else f"{shown[:LABEL]}…"
+    return html.escape(shown if len(shown) <= LABEL else f"{shown[:LABEL]}…", quote=False)

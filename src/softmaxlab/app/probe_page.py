@@ -11,6 +11,7 @@ from softmaxlab.app import results
 from softmaxlab.app.answer import KEPT, answer, outputs
 from softmaxlab.app.controls import choice, links, page, picture, slider
 from softmaxlab.app.reproduce import probe_command
+from softmaxlab.app.results import Saved
 from softmaxlab.app.states import Probe
 from softmaxlab.errors import SpecError
 
@@ -30,18 +31,44 @@ PARTS = ("heads", "pattern", "pattern-title", *KEPT)
 
 
 def layout(state: Probe, root: Path) -> html.Div:
-    """The page in a state; without any result it says how to write one."""
+    """The page in a state, or in the nearest one there is; without any result it says how to write one."""
+    saved, state, told = nearest(state, root)
+    message = [html.P(told, className="message", role="alert")] if told else []
+    if saved is None:
+        return html.Div([*message, page(NAME, "Probe", LEDE, [], [])])
+    pictures = [
+        html.Div(
+            [picture(f"{NAME}-heads", "All heads", HEIGHT), picture(f"{NAME}-pattern", "One head", HEIGHT)],
+            className="grid",
+        ),
+        dcc.Store(id=f"{NAME}-opened", data=[saved.name, state.subject]),
+    ]
+    return html.Div([*message, page(NAME, "Probe", LEDE, _controls(state, saved, results.names(root)), pictures)])
+
+
+def nearest(state: Probe, root: Path) -> tuple[Saved | None, Probe, str]:
+    """The result of a state, and the state as far as the result has it; if there is a difference, what it is."""
     try:
         saved = results.load(root, state.result)
         view.check(state, saved)
+        return saved, state, ""
     except SpecError as error:
-        empty = page(NAME, "Probe", LEDE, [], [])
-        return html.Div([html.P(str(error), className="message", role="alert"), empty])
+        told = str(error)
+    for name in (state.result, *results.names(root)):
+        try:
+            saved = results.load(root, name)
+            return saved, view.fitted(state, saved), told
+        except SpecError:
+            continue
+    return None, state, told
+
+
+def _controls(state: Probe, saved: Saved, known: list[str]) -> list:
     rows = saved.heads(state.subject)
     measured = {name: label for name, label in STATISTICS.items() if name in rows[0]}
     subjects = {str(i): label for i, label in enumerate(saved.subjects)}
-    controls = [
-        choice(f"{NAME}-result", "Result", results.names(root), saved.name),
+    return [
+        choice(f"{NAME}-result", "Result", known, saved.name),
         choice(f"{NAME}-subject", "Model", subjects, str(state.subject)),
         choice(f"{NAME}-statistic", "Statistic", measured, state.statistic),
         slider(f"{NAME}-layer", "Layer", 0, max(row["layer"] for row in rows), 1, state.layer),
@@ -49,20 +76,13 @@ def layout(state: Probe, root: Path) -> html.Div:
         slider(f"{NAME}-tokens", "Tokens shown", 2, 64, 1, state.tokens),
         html.P(f"{saved.report['text'].get('amount', '')} of {saved.report['text']['name']!r}", className="note"),
     ]
-    pictures = [
-        html.Div(
-            [picture(f"{NAME}-heads", "All heads", HEIGHT), picture(f"{NAME}-pattern", "One head", HEIGHT)],
-            className="grid",
-        )
-    ]
-    return page(NAME, "Probe", LEDE, controls, [*pictures, dcc.Store(id=f"{NAME}-go")])
 
 
 def show(state: Probe, root: Path) -> dict[str, Any]:
     """Everything that the page shows of a state."""
     saved = results.load(root, state.result)
     view.check(state, saved)
-    folder = (root / saved.name).as_posix()
+    folder = root / saved.name
     return {
         "heads": view.heads(state, saved),
         "pattern": view.one_head(state, saved),
@@ -70,10 +90,16 @@ def show(state: Probe, root: Path) -> dict[str, Any]:
         "sentence": view.sentence(state, saved),
         "message": "",
         "link": state.query(),
-        "command": probe_command(saved.report, folder),
-        "python": python(state, folder),
+        "command": probe_command(saved.report, saved.patterns, another(folder).as_posix()),
+        "python": python(state, folder.as_posix()),
         **links(NAME, state.query()),
     }
+
+
+def another(folder: Path) -> Path:
+    """A folder beside a result's that is not there yet: what is looked at must not be written over."""
+    beside = folder.parent / f"{folder.name or NAME}-again"
+    return another(beside) if beside.exists() else beside
 
 
 def python(state: Probe, folder: str) -> str:
@@ -119,11 +145,10 @@ def register(app: Dash, root: Path) -> None:
         Input(f"{NAME}-result", "value"),
         Input(f"{NAME}-subject", "value"),
         State(f"{NAME}-statistic", "value"),
-        State(f"{NAME}-link", "data"),
+        State(f"{NAME}-opened", "data"),
         prevent_initial_call=True,
     )
-    def open_other(result, subject, statistic, link):
-        now = Probe.from_query(link or "")
-        if (result, int(subject)) == (now.result, now.subject):
+    def open_other(result, subject, statistic, opened):
+        if [result, int(subject)] == opened:
             raise PreventUpdate
-        return Probe(result=result, subject=int(subject) if result == now.result else 0, statistic=statistic).query()
+        return Probe(result=result, subject=int(subject) if result == opened[0] else 0, statistic=statistic).query()

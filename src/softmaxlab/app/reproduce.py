@@ -2,12 +2,18 @@
 
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from softmaxlab.core.spec import Record, Spec
+
+# Options of `softmaxlab probe` that a report holds one by one, and what they are unless given.
+PROBE_DEFAULTS = {
+    "bos": "auto", "eps": 0.3, "seed": 0, "batch_size": 4, "statistics": "full", "eager": False,
+    "device": None, "device_map": None, "mitigate": None, "prune": None,
+}  # fmt: skip
 
 
 def python(spec: Spec, after: str = "print(result)") -> str:
@@ -22,16 +28,29 @@ def command(spec: Spec) -> str:
     return f"echo {shlex.quote(text)} > view.json && softmaxlab run view.json --out runs"
 
 
-def probe_command(report: Mapping[str, Any], folder: str) -> str:
-    """The probe of the first subject of a report; what was changed, its device and its number type are not in it."""
-    text, settings = report["text"], report["settings"]
-    words = ["softmaxlab", "probe", report["model"]["name"], "--text", text["name"]]
-    for option, value in (("--length", text.get("T")), ("--samples", text.get("sequences"))):
-        words += [option, str(value)] if value is not None else []
-    for name in ("bos", "eps", "seed"):
-        value = settings.get(name)
-        words += [f"--{name}", str(value)] if value is not None else []
-    return shlex.join([*words, "--out", folder])
+def probe_command(report: Mapping[str, Any], patterns: Iterable[str], folder: str) -> str:
+    """The same probe again, into another folder; `patterns` are the heads whose patterns were saved, as layer.head."""
+    model, text, settings = report["model"], report["text"], report["settings"]
+    source = "-" if text["name"] == "stdin" else text["name"]
+    several = {name: settings.get(name) or [] for name in ("compare", "swap", "revisions")}
+    options = [("text", source), ("length", text.get("T")), ("samples", text.get("sequences"))]
+    if not several["compare"]:  # the number type is that of the first model; others may have had their own
+        options.append(("dtype", model.get("dtype")))
+    given = {name: settings.get(name) for name in PROBE_DEFAULTS}
+    options += [(name, value) for name, value in given.items() if value != PROBE_DEFAULTS[name]]
+    options += [(name, value) for name in ("compare", "swap") for value in several[name]]
+    options += [("revisions", ",".join(several["revisions"])), ("check", "check" in report)]
+    options += [("attention", ",".join(patterns)), ("out", folder)]
+    words = [word for name, value in options for word in _option(name, value)]
+    return shlex.join(["softmaxlab", "probe", model["name"], *words])
+
+
+def _option(name: str, value: Any) -> list[str]:
+    """An option's words; none if it has no value, is a flag that is not set, or an empty list."""
+    option = f"--{name.replace('_', '-')}"
+    if value is True:
+        return [option]
+    return [] if value is None or value is False or value == "" else [option, str(value)]
 
 
 def _given(record: Record) -> dict[str, Any]:

@@ -6,6 +6,8 @@ profile.csv (mean weight by position) and patterns.json: {"tokens": [text, …],
 
 import csv
 import json
+import re
+import time
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -15,7 +17,9 @@ from softmaxlab.errors import SpecError, unknown
 
 REPORT, PROFILE, PATTERNS = "report.json", "profile.csv", "patterns.json"
 DEEPEST = 3  # levels of folders that are searched
-SCHEMA = "softmaxlab.probe/"
+OURS = re.compile(rb'\s*\{\s*"schema"\s*:\s*"softmaxlab\.probe/')  # how a report of a probe begins
+BEGINNING = 200  # bytes
+FRESH = 3.0  # seconds for which the list of results is kept: each drag of a slider asks for it
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,9 +48,7 @@ class Saved:
 
 def names(root: Path) -> list[str]:
     """The results below a folder, by their path from it; '.' is the folder itself."""
-    found = [path for depth in range(DEEPEST + 1) for path in root.glob("*/" * depth + REPORT)]
-    inside = [path.parent for path in found if path.resolve().is_relative_to(root.resolve())]
-    return sorted(str(folder.relative_to(root)) for folder in inside)
+    return list(_names(root, int(time.monotonic() / FRESH)))
 
 
 def load(root: Path, name: str) -> Saved:
@@ -59,22 +61,45 @@ def load(root: Path, name: str) -> Saved:
     if name and name not in known:
         raise unknown("result", name, known)
     folder = root / (name or known[0])
-    return _load(folder, name or known[0], (folder / REPORT).stat().st_mtime_ns)
+    try:
+        return _load(folder, name or known[0], (folder / REPORT).stat().st_mtime_ns)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+        raise SpecError(f"result {name or known[0]!r} cannot be read: {type(error).__name__}: {error}") from None
+
+
+@lru_cache(maxsize=2)
+def _names(root: Path, _when: int) -> tuple[str, ...]:
+    found = [path for depth in range(DEEPEST + 1) for path in root.glob("*/" * depth + REPORT)]
+    inside = [path for path in found if path.resolve().is_relative_to(root.resolve()) and _is_ours(path)]
+    return tuple(sorted(str(path.parent.relative_to(root)) for path in inside))
+
+
+def _is_ours(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return OURS.match(file.read(BEGINNING)) is not None
+    except OSError:
+        return False
 
 
 @lru_cache(maxsize=8)
 def _load(folder: Path, name: str, _changed: int) -> Saved:
-    try:
-        report = json.loads((folder / REPORT).read_text(encoding="utf-8"))
-        if not str(report["schema"]).startswith(SCHEMA) or not report["heads"]:
-            raise ValueError(f"schema {report['schema']!r}")
-        drawn = _beside(folder, PATTERNS)
-        saved = {"tokens": [], "patterns": {}} | (json.loads(drawn.read_text(encoding="utf-8")) if drawn else {})
-        found = Saved(name, report, _profile(_beside(folder, PROFILE)), saved["tokens"], saved["patterns"])
-        found.heads(0)
-        return found
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
-        raise SpecError(f"result {name!r} cannot be read: {type(error).__name__}: {error}") from None
+    report = json.loads((folder / REPORT).read_text(encoding="utf-8"))
+    drawn = _beside(folder, PATTERNS)
+    saved = {"tokens": [], "patterns": {}} | (json.loads(drawn.read_text(encoding="utf-8")) if drawn else {})
+    found = Saved(name, report, _profile(_beside(folder, PROFILE)), saved["tokens"], saved["patterns"])
+    _check(found)
+    return found
+
+
+def _check(saved: Saved) -> None:
+    """Refuse what the page could not show: a report without its text, its model, or heads with their sink scores."""
+    named = saved.report["text"]["name"], saved.report["model"]["name"], *saved.subjects
+    if not all(isinstance(name, str) for name in named) or not saved.subjects:
+        raise ValueError(f"text, model and its changes are called {named}")
+    for subject, label in enumerate(saved.subjects):
+        if not [(row["layer"], row["head"], row["sink"]) for row in saved.heads(subject)]:
+            raise ValueError(f"no heads of {label!r}")
 
 
 def _beside(folder: Path, file: str) -> Path | None:

@@ -1,8 +1,9 @@
 """The explorer's server: pages by path, downloads, and nobody but this machine.
 
 A page of another site could send requests here through the browser of whoever explores. Such requests carry a foreign
-Host (a name that was made to point at 127.0.0.1), a foreign Origin, or Sec-Fetch-Site: cross-site; all are refused.
-Following a link to a view is a navigation, and allowed.
+Host (a name that was made to point at 127.0.0.1), a foreign Origin, or a Sec-Fetch-Site that is neither this origin nor
+the person at the keyboard; all are refused. Following a link to a view is a navigation of a whole tab, and allowed; a
+frame in another page is not.
 """
 
 import logging
@@ -10,7 +11,6 @@ import socket
 import threading
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from dash import ClientsideFunction, Dash, Input, Output, dcc, html
 from flask import Flask, Response, abort, request
@@ -21,6 +21,7 @@ from softmaxlab.errors import SpecError
 
 HOST = "127.0.0.1"
 LOOPBACK = (HOST, "localhost")
+OWN_SITES = (None, "none", "same-origin")  # Sec-Fetch-Site: no browser, typed by a person, this page
 TRIES = 50  # ports after a busy one
 NAMES = {"polarization": "Polarization", "attention": "Attention", "probe": "Probe", "specialization": "Specialization"}
 
@@ -30,6 +31,7 @@ def create(root: Path) -> Dash:
     server: Any = Flask(__name__)
     server.config["TRUSTED_HOSTS"] = list(LOOPBACK)
     server.before_request(_refuse_strangers)
+    server.after_request(_refuse_frames)
     downloads.register(server, root)
     app = Dash(
         "softmaxlab explorer",
@@ -111,12 +113,19 @@ def _refuse_strangers() -> Response | None:
     if request.host.rpartition(":")[0] not in LOOPBACK and request.host not in LOOPBACK:
         abort(400, "this server answers on the loopback interface only")
     origin = request.headers.get("Origin")
-    if origin is not None and urlsplit(origin).hostname not in LOOPBACK:
+    if origin is not None and origin != f"http://{request.host}":
         abort(403, "requests from other origins are refused")
-    site, mode = (request.headers.get(f"Sec-Fetch-{name}") for name in ("Site", "Mode"))
-    if site == "cross-site" and (mode != "navigate" or request.path.startswith("/data/")):
+    site, mode, kind = (request.headers.get(f"Sec-Fetch-{name}") for name in ("Site", "Mode", "Dest"))
+    is_link = (mode, kind) == ("navigate", "document") and not request.path.startswith("/data/")
+    if site not in OWN_SITES and not is_link:
         abort(403, "requests from other sites are refused")
     return None
+
+
+def _refuse_frames(response: Response) -> Response:
+    response.headers["X-Frame-Options"] = "DENY"
+    response.headers["Content-Security-Policy"] = "frame-ancestors 'none'"
+    return response
 
 
 def _frame() -> html.Div:
@@ -129,7 +138,7 @@ def _frame() -> html.Div:
         ],
         className="top",
     )
-    stores = [dcc.Store(id=name) for name in ("simplex-dragged", "theme-set", "addressed")]
+    stores = [dcc.Store(id=name) for name in ("simplex-dragged", "theme-set")]
     return html.Div([dcc.Location(id="address", refresh=False), top, html.Main(id="page"), *stores])
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from softmaxlab.app.look import NEUTRAL, curve, figure, limit, token_line
-from softmaxlab.app.state import remembered
+from softmaxlab.app.state import Superseded, remembered
 from softmaxlab.app.states import Specialization
 from softmaxlab.core.result import Result
 from softmaxlab.core.simulate import simulate
@@ -26,24 +26,21 @@ TABS = 64  # whose flows can be stopped; more are only slower
 _stops: OrderedDict[str, threading.Event] = OrderedDict()  # by browser tab
 
 
-class Superseded(Exception):
-    """The flow of a view that its tab has left."""
-
-
 def leave(tab: str) -> None:
     """Stop what still runs for a tab: it has moved on."""
-    if tab in _stops:
-        _stops.pop(tab).set()
+    stop = _stops.pop(tab, None)
+    if stop is not None:
+        stop.set()
 
 
 @contextmanager
 def stoppable(tab: str) -> Iterator[None]:
     """Let flows in this block end early, with Superseded, when the tab moves on."""
     leave(tab)
-    _stops[tab] = threading.Event()
+    stop = _stops[tab] = threading.Event()
     while len(_stops) > TABS:
         _stops.popitem(last=False)
-    token = stopping.set(_stops[tab])
+    token = stopping.set(stop)  # the table may have lost it by now: requests run at the same time
     try:
         yield
     finally:

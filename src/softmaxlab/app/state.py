@@ -10,7 +10,6 @@ from softmaxlab.errors import SpecError
 
 LONGEST = 2000  # characters of a query string; the longest permalink has some 300
 
-
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -36,6 +35,10 @@ class State(Record):
         """The permalink's query string: every field, also those that have their default."""
         fields = {name: _write(getattr(self, name)) for name in type(self).model_fields}
         return "?" + urlencode(fields, safe=",")
+
+
+class Superseded(Exception):
+    """A view that its tab has left, so that nobody waits for it."""
 
 
 def remembered(function: Function) -> Function:

@@ -1,6 +1,8 @@
 """softmaxlab explore: the explorer in the browser."""
 
 import importlib.util
+import sys
+import threading
 from pathlib import Path
 from typing import Annotated
 
@@ -17,7 +19,7 @@ Folder = Annotated[str, typer.Option("--out", "--store", metavar="FOLDER", help=
 def command(
     port: Port = 8050,
     out: Folder = ".",
-    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open a browser tab.")] = True,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open a browser tab, on a terminal.")] = True,
 ) -> None:
     """Explore polarization, attention maps, probe results and specialization on http://127.0.0.1:PORT."""
     if importlib.util.find_spec("dash") is None:
@@ -32,8 +34,13 @@ def command(
     address = f"http://{HOST}:{opened.getsockname()[1]}/"
     typer.echo(f"explorer on {address}  (Ctrl-C ends it)")
     warm()
-    if browser:
-        import webbrowser
-
-        webbrowser.open(address)
+    if browser and sys.stdout.isatty():
+        _open(address)
     serve(app, opened)
+
+
+def _open(address: str) -> None:
+    """Open a tab beside the server, which listens already: without a desktop the call may not return."""
+    import webbrowser
+
+    threading.Thread(target=webbrowser.open, args=(address,), name="browser", daemon=True).start()
