@@ -12,6 +12,10 @@ class SpecError(SoftmaxlabError, ValueError):
     """A value the user gave is not acceptable; the message names the field, the value and what was expected."""
 
 
+class MissingExtra(SpecError):
+    """What was asked for needs an optional dependency that is not installed; the message says how to install it."""
+
+
 class StoreError(SoftmaxlabError):
     """A stored result cannot be trusted or written."""
 

@@ -10,7 +10,7 @@ import numpy as np
 from softmaxlab.core.result import Result
 from softmaxlab.papers.claim import Claim, Finding, Verdict
 from softmaxlab.papers.figure import FigureSpec
-from softmaxlab.report.tasks import Probe
+from softmaxlab.report.tasks import DOCUMENT, Probe
 
 
 class Line(FigureSpec):
@@ -56,7 +56,7 @@ class Sleeping(Line):
     id: ClassVar[str] = "attention/sleeping"
 
     def _run(self, device: str) -> Result:
-        Path("begun").touch()
+        Path("begun").write_text(str(os.getpid()))
         time.sleep(600)
         raise AssertionError
 
@@ -93,8 +93,18 @@ def no_extra(folder: Path) -> str:
 PROBE = Probe("tiny", "softmaxlab probe tiny", no_extra)
 
 
+def write_document(folder: Path) -> str:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / DOCUMENT).write_text("{}")
+    return ""
+
+
 def die() -> None:
     os._exit(9)
+
+
+def process() -> int:
+    return os.getpid()
 
 
 def seven() -> int:

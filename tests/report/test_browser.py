@@ -4,6 +4,7 @@ import shutil
 
 import pytest
 
+from softmaxlab.report.shell import asset
 from tests.report.test_reproduce import done, folder  # noqa: F401  (fixtures)
 
 CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
@@ -98,6 +99,30 @@ def test_tables_sort_and_filter(opened):
     assert page.locator(column).all_inner_texts() == ["unjudged", "holds", "fails"]
     page.click(".filters button[data-show='holds']")
     assert page.locator("#verdict-table tbody tr:visible").count() == 1
+
+
+@pytest.mark.parametrize(
+    ("first", "ways"),
+    [("", ("ascending", "descending")), (' data-first="descending"', ("descending", "ascending"))],
+)
+def test_cells_without_a_value_are_last_either_way(browser, first, ways):
+    """Numbers as numbers though cells are empty; words reverse too."""
+    rows = (("10", "b"), ("", "·"), ("9", "c"), ("·", ""), ("-1e3", "a"))
+    cells = "".join(f"<tr><td>{number}</td><td>{word}</td></tr>" for number, word in rows)
+    heads = "<th><button>number</button></th><th><button>word</button></th>"
+    page = browser.new_page()
+    page.set_content(
+        f"<table class=sortable{first}><thead><tr>{heads}</tr></thead><tbody>{cells}</tbody></table>"
+        f"<script>{asset('sort.js')}</script>"
+    )
+    for column, ordered in ((1, ["-1e3", "9", "10"]), (2, ["a", "b", "c"])):
+        for way in ways:
+            page.click(f"th:nth-child({column}) button")
+            assert page.get_attribute(f"th:nth-child({column})", "aria-sort") == way
+            shown = page.locator(f"tbody td:nth-child({column})").all_inner_texts()
+            assert shown[:3] == (ordered if way == "ascending" else ordered[::-1])
+            assert set(shown[3:]) == {"", "·"}
+    page.close()
 
 
 def test_pictures_zoom_by_keyboard(opened):

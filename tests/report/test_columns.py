@@ -6,6 +6,8 @@ import matplotlib.text
 import pytest
 from matplotlib.figure import Figure
 
+from softmaxlab.cli.run import command
+from softmaxlab.papers.catalogue import figure
 from softmaxlab.papers.style import LARGEST, PAGE, SMALLEST, STYLES, save
 
 WIDTHS = {"icml": 3.25, "neurips": 5.5, "aps": 3.375}  # inches, from the journals' instructions
@@ -52,6 +54,12 @@ def test_titles_stay_within_the_picture_and_off_each_other(style, tmp_path):
     assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
 
 
+def test_a_legend_without_entries_is_no_trouble(tmp_path):
+    figure = Figure(layout="constrained")
+    figure.subplots().legend(handles=[])
+    assert save(figure, tmp_path / "picture", "png", "icml").exists()
+
+
 def test_as_drawn_titles_would_overlap(tmp_path):
     figure = drawn()
     figure.set_size_inches(3.25, 1.5)
@@ -72,3 +80,18 @@ def test_pdf_has_truetype_and_the_column_as_its_page(tmp_path):
     assert float(box[1]) == pytest.approx(WIDTHS["icml"] * 72)
     assert b"/FontFile2" in data
     assert b"/Type3" not in data
+
+
+def test_presets_and_styles_do_not_replace_each_other(tmp_path):
+    small = ["tokens=3", 'maps=["softmax"]']
+    for look in ({}, {"style": "icml"}, {"preset": "paper"}, {"preset": "paper", "style": "aps"}):
+        command("attention/maps", settings=small, out=str(tmp_path), **look)
+    names = {re.sub(r"maps-[0-9a-f]{8}-?", "", path.stem) for path in tmp_path.glob("*/*.png")}
+    assert names == {"", "icml", "paper", "paper-aps"}
+
+
+def test_a_spec_from_a_file_does_not_replace_the_figure(tmp_path):
+    spec = figure("attention/maps").preset("quick").replace(tokens=3, maps=("softmax",))
+    (tmp_path / "spec.json").write_text(spec.json_text())
+    command(str(tmp_path / "spec.json"), out=str(tmp_path / "runs"))
+    assert [path.name for path in tmp_path.glob("runs/attention/*")] == [f"maps-{spec.key[:8]}.png"]

@@ -70,6 +70,23 @@ def test_a_long_profile_keeps_its_beginning(tmp_path, monkeypatch):
     assert kept[-1] == T - 1
 
 
+def test_what_an_earlier_probe_wrote_does_not_stay(tmp_path):
+    first = record()
+    first.patterns, first.pattern_tokens = {"0.0": np.eye(2)}, ["a", "b"]
+    write_files(first, tmp_path, "csv")
+    probe_pictures.write_pictures(first, tmp_path)
+    (tmp_path / "cross.csv").write_text("of an encoder–decoder")
+    (tmp_path / "profile.parquet").write_text("of another format")
+    (tmp_path / "notes.txt").write_text("not ours")
+    again = record()
+    written = {
+        *write_files(again, tmp_path, "csv"),
+        *(path for path, _ in probe_pictures.write_pictures(again, tmp_path)),
+    }
+    assert set(tmp_path.iterdir()) == {*written, tmp_path / "notes.txt"}
+    assert not {"patterns.json", "attention.png"} & {path.name for path in written}
+
+
 def test_several_subjects_share_the_tables(tmp_path):
     write_files(record(Subject("one", findings()), Subject("two", findings((1, 1)))), tmp_path, "csv")
     table = pandas.read_csv(tmp_path / "heads.csv")

@@ -2,23 +2,17 @@
 
 import dataclasses
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
 
-from softmaxlab.core.progress import Progress
+from softmaxlab.errors import SpecError
 from softmaxlab.papers.claim import Verdict
-from softmaxlab.report import kept, other_pages, reproduce, tasks
-from softmaxlab.report.team import share
+from softmaxlab.report import kept, other_pages, places, reproduce, tasks
+from softmaxlab.report.figure_page import figure_body
+from softmaxlab.report.index_page import index_body
 from tests.report import catalogue
 from tests.report.links import troubles
-
-PROJECT = Path(__file__).parents[2]
 
 
 def made(folder: Path, **changes) -> reproduce.Reproduction:
@@ -95,7 +89,7 @@ def test_the_probe_that_cannot_be_made_says_why(done, folder):
 def test_only_what_failed_is_tried_again(done, folder, monkeypatch):
     asked = []
 
-    def note(work, jobs, progress):
+    def note(work, jobs, progress, failed):
         asked.extend(work)
         return {}
 
@@ -126,11 +120,31 @@ def test_a_probe_that_raises_is_a_failure_and_one_that_is_missing_is_not(done):
     assert "probe" in dataclasses.replace(done, probed=broken).failures
 
 
-def test_a_process_that_dies_costs_its_own_work_only():
-    work = {"dies": catalogue.die, "lives": catalogue.seven}
-    with Progress(2, "test") as progress:
-        assert share(work, 1, progress) == {"lives": 7}
-        assert (progress.done, progress.failed) == (2, 1)
+@pytest.mark.parametrize("report", ["file", "file/below"])
+def test_a_file_in_the_place_of_the_report_is_refused_before_any_work(tmp_path, report):
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(SpecError, match="is a file, expected a folder"):
+        reproduce.reproduce("quick", str(tmp_path / "runs"), str(tmp_path / report))
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_claim_that_was_not_judged_is_a_kind_of_its_own(done, folder):
+    index = page(folder, "index.html")
+    assert 'data-show="fails" aria-pressed="false">fails as stated (1)' in index
+    assert 'data-show="unjudged" aria-pressed="false">not judged (1)' in index
+    assert index.count('<tr data-kind="unjudged">') == 1
+    judged = dataclasses.replace(done, claims={"attention/holds": catalogue.CLAIMS["attention/holds"]})
+    assert "not judged" not in index_body(judged, [])
+
+
+def test_without_the_errata_nothing_is_said_of_their_number(done, monkeypatch, tmp_path):
+    alone = dataclasses.replace(done, claims={})
+    assert "no claim and no correction" in figure_body(alone, "attention/line", [])
+    assert "corrections to the papers" in index_body(done, [])
+    monkeypatch.setattr(places, "ERRATA", tmp_path / "errata.md")
+    assert places.errata() is None
+    assert "correction" not in figure_body(alone, "attention/line", None)
+    assert "corrections to the papers" not in index_body(done, None)
 
 
 def test_benchmarks_are_shown_as_stored_or_said_to_be_missing(tmp_path):
@@ -142,28 +156,3 @@ def test_benchmarks_are_shown_as_stored_or_said_to_be_missing(tmp_path):
     assert "&lt;p&gt;" in shown
     (tmp_path / other_pages.BENCH).write_text('[{"no": 1}]')
     assert "is not what" in other_pages.benchmarks_body(tmp_path)
-
-
-INTERRUPTED = """
-from tests.report import catalogue
-from softmaxlab.report import reproduce
-
-if __name__ == "__main__":
-    reproduce.FIGURES = {"attention/sleeping": catalogue.Sleeping}
-    reproduce.CLAIMS = {}
-    reproduce.reproduce("quick", "runs", "report", 1)
-"""
-
-
-@pytest.mark.slow
-def test_ctrl_c_leaves_a_clean_state(tmp_path):
-    (tmp_path / "interrupted.py").write_text(INTERRUPTED)
-    environment = os.environ | {"PYTHONPATH": str(PROJECT)}
-    running = subprocess.Popen([sys.executable, "interrupted.py"], stderr=subprocess.PIPE, text=True, env=environment)
-    while not (tmp_path / "begun").exists():
-        assert running.poll() is None, running.communicate()[1]
-        time.sleep(0.1)
-    running.send_signal(signal.SIGINT)
-    _, err = running.communicate(timeout=60)
-    assert err.rstrip().endswith("KeyboardInterrupt")
-    assert sorted(path.name for path in tmp_path.rglob("*")) == ["begun", "interrupted.py"]

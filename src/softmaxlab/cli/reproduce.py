@@ -41,11 +41,11 @@ def measure(folder: Path) -> str:
     import io
 
     from softmaxlab.cli.probe import command as probe
-    from softmaxlab.errors import SpecError
+    from softmaxlab.errors import MissingExtra
 
     try:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             probe(MODEL, length=LENGTH, samples=SAMPLES, out=str(folder))
-    except SpecError as error:  # the extra `hf` or `demo` is not installed
+    except MissingExtra as error:  # `hf` or `demo`; whatever else goes wrong is a failure
         return str(error)
     return ""

@@ -42,21 +42,27 @@ def command(
     check_look(format, style)
     store = Store(out)
     result = simulate(spec, store=store, device=device)
-    name = _name(spec, bool(changes))
+    name = _name(spec, bool(changes) or what.endswith(".json"))
     drawn = plot(result) if can_plot(result) else None
     caption = " ".join(drawn.get_suptitle().split()) if drawn else ""
-    picture = save(drawn, Path(out) / name, format, style) if drawn else None
+    picture = save(drawn, Path(out) / f"{name}{_look(preset, style)}", format, style) if drawn else None
     _report(name, result, store.folder(spec.key), picture, caption, json)
     if not result.status.ok:
         raise typer.Exit(1)
 
 
 def _name(spec: "Spec", changed: bool) -> str:
-    """Of the picture: the figure's id, told apart by the key if its settings were changed."""
+    """The figure's id, told apart by the key if its settings were changed or come from a file."""
     id = getattr(spec, "id", None)
     if id is None:
         return spec.key
     return f"{id}-{spec.key[:8]}" if changed else id
+
+
+def _look(preset: str | None, style: str) -> str:
+    """The end of the picture's name, so that presets and styles do not replace each other."""
+    named = [word for word, usual in ((preset or "quick", "quick"), (style, "screen")) if word != usual]
+    return "".join(f"-{word}" for word in named)
 
 
 def _spec(what: str, preset: str | None) -> "Spec":

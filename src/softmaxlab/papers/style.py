@@ -194,7 +194,8 @@ def _entries(legend: "Legend") -> dict[str, Any]:
 
 def _across(labels: Iterable[str]) -> float:
     """Inches that an entry of a legend takes."""
-    return (max(len(re.sub(r"\\[a-z]+|[${}_^]", "", label)) for label in labels) * LETTER + 3) * SMALLEST / 72
+    lengths = (len(re.sub(r"\\[a-z]+|[${}_^]", "", label)) for label in labels)
+    return (max(lengths, default=0) * LETTER + 3) * SMALLEST / 72
 
 
 def _look_of_legend() -> dict[str, Any]:

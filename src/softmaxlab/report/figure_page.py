@@ -10,7 +10,7 @@ from softmaxlab.papers.figure import FigureSpec
 from softmaxlab.report.claim_page import chip
 from softmaxlab.report.kept import Drawn
 from softmaxlab.report.places import PAPERS, Point, claims_on, points_on
-from softmaxlab.report.prose import plain
+from softmaxlab.report.prose import inside, plain
 from softmaxlab.report.shell import copyable, facts, note, picture, row, table
 
 if TYPE_CHECKING:
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 UP = "../"
 
 
-def figure_body(done: "Reproduction", id: str, points: list[Point]) -> str:
+def figure_body(done: "Reproduction", id: str, points: list[Point] | None) -> str:
+    """`points` of the errata; None if they are not known."""
     figure, drawn = done.figures[id], done.drawn[id]
     name = id.rsplit("/", 1)[-1]
     who = "We report" if figure.source == "softmaxlab" else "The paper reports"
@@ -67,7 +68,7 @@ def _short(value: Any) -> str:
     return escape(text if len(text) <= 60 else f"{text[:59]}…")
 
 
-def _seen(done: "Reproduction", figure: type[FigureSpec], drawn: Drawn, points: list[Point]) -> str:
+def _seen(done: "Reproduction", figure: type[FigureSpec], drawn: Drawn, points: list[Point] | None) -> str:
     """The verdicts of the claims on this figure, and the errata that name it."""
     rows = [
         row([chip(done, c.id), plain(c.statement), plain(done.judged[c.id].measured), _link(c.id)])
@@ -75,20 +76,17 @@ def _seen(done: "Reproduction", figure: type[FigureSpec], drawn: Drawn, points: 
     ]
     told = table(["Verdict", "Statement", "Measured", "Details"], rows) if rows else ""
     named = "".join(
-        f'<h3><a href="{UP}errata.html#{p.anchor}">Errata</a>: {_inside(p.heading)}</h3>{p.body}'
-        for p in points_on(figure, points)
+        f'<h3><a href="{UP}errata.html#{p.anchor}">Errata</a>: {inside(p.heading)}</h3>{p.body}'
+        for p in points_on(figure, points or [])
     )
     if told or named:
         return told + named
-    return "<p>The picture is what we see: no claim and no correction is about this figure alone.</p>"
+    none = "no claim" if points is None else "no claim and no correction"
+    return f"<p>The picture is what we see: {none} is about this figure alone.</p>"
 
 
 def _link(claim: str) -> str:
     return f'<a href="{UP}claims/{escape(claim)}.html">{escape(claim.split("/")[1])}</a>'
-
-
-def _inside(heading: str) -> str:
-    return heading[heading.index(">") + 1 : heading.rindex("<")]
 
 
 def _described(figure: type[FigureSpec]) -> str:

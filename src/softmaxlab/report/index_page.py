@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from softmaxlab.papers.claim import Verdict
 from softmaxlab.report.claim_page import LOOKS, chip
 from softmaxlab.report.figure_page import from_tables
-from softmaxlab.report.places import PAPERS, paper_of
+from softmaxlab.report.places import PAPERS, Point, paper_of
 from softmaxlab.report.prose import bare, plain
 from softmaxlab.report.shell import note, row, table
 
@@ -20,6 +20,7 @@ TILES = {
     Verdict.CONDITION: "hold with a condition",
     Verdict.FAILS: "fail as stated",
 }
+UNJUDGED = "unjudged"  # the kind of a claim whose check raised
 GROUPS = (  # heading → which figures
     ("Gradient Flow Polarizes Softmax Outputs towards Low-Entropy Solutions", "varre2026polarization", ""),
     ("Specialization of softmax attention heads", "sagitova2026specialization", ""),
@@ -29,7 +30,8 @@ GROUPS = (  # heading → which figures
 )
 
 
-def index_body(done: "Reproduction", points: int) -> str:
+def index_body(done: "Reproduction", points: list[Point] | None) -> str:
+    """`points` of the errata; None if they are not known, and then there is no word of them."""
     return (
         '<p class="lead">Two papers on how softmax attention learns, computed again: every figure drawn, every claim '
         "checked against a model on which it must fail.</p>"
@@ -38,13 +40,14 @@ def index_body(done: "Reproduction", points: int) -> str:
     )
 
 
-def _tiles(done: "Reproduction", points: int) -> str:
+def _tiles(done: "Reproduction", points: list[Point] | None) -> str:
     verdicts = Counter(check.finding.verdict for check in done.checks.values() if check)
     tiles = [("", len(done.drawn), '<a href="#gallery">figures</a>')]
     tiles += [
         (LOOKS[verdict][0], verdicts[verdict], f'<a href="#verdicts">{text}</a>') for verdict, text in TILES.items()
     ]
-    tiles += [("", points, '<a href="errata.html">corrections to the papers</a>')]
+    if points is not None:
+        tiles += [("", len(points), '<a href="errata.html">corrections to the papers</a>')]
     items = "".join(f'<li class="{kind}"><b>{count}</b><span>{text}</span></li>' for kind, count, text in tiles)
     return f'<ul class="tiles">{items}</ul>'
 
@@ -68,6 +71,7 @@ def _page_of(done: "Reproduction", id: str) -> str:
 def _verdicts(done: "Reproduction") -> str:
     counts = Counter(_kind(done, id) for id in done.claims)
     shown = [("", "all", len(done.claims)), *((kind, verdict, counts[kind]) for verdict, (kind, _) in LOOKS.items())]
+    shown += [(UNJUDGED, "not judged", counts[UNJUDGED])] if counts[UNJUDGED] else []
     buttons = "".join(
         f'<button type="button" data-show="{kind}" aria-pressed="{str(not kind).lower()}">{text} ({count})</button>'
         for kind, text, count in shown
@@ -78,7 +82,7 @@ def _verdicts(done: "Reproduction") -> str:
 
 def _kind(done: "Reproduction", id: str) -> str:
     check = done.checks[id]
-    return LOOKS[check.finding.verdict][0] if check else "fails"
+    return LOOKS[check.finding.verdict][0] if check else UNJUDGED
 
 
 def _verdict(done: "Reproduction", id: str) -> str:

@@ -1,13 +1,15 @@
 """What a reproduction keeps between runs: of each figure a record beside its page, of each claim one in the store.
 
-A record holds the digest of the code it was made by, so that nothing is shown that other code has computed.
+A record holds the digest of the code it was made by, so that nothing is shown that other code has computed. A probe is
+cut, measured and drawn by files that figures and claims do not use, so that it has a digest of its own.
 """
 
 import dataclasses
 import hashlib
 import json
+from collections.abc import Iterable
 from functools import cache
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,18 +20,44 @@ from softmaxlab.papers.claim import Check, Claim, Finding, Verdict
 
 SHOWING = ("report", "cli", "app")  # folders that only show what others compute
 SOURCES = (".py", ".csv", ".json")
+PROBING = ("cli/probe*.py", "report/probe_*.py")  # in those folders, what works on a probe
 
 
 @cache
 def code_digest() -> str:
-    """Of everything that computes or draws, and of the versions of the libraries it stands on."""
-    root = Path(softmaxlab.__file__).parent
-    found = [path for path in sorted(root.rglob("*")) if path.suffix in SOURCES]
-    told = hashlib.sha256(json.dumps({name: version(name) for name in RECORDED}).encode())
-    for path in found:
-        if path.relative_to(root).parts[0] not in SHOWING:
-            told.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
+    """Of everything that computes or draws figures and claims, and of the versions of the libraries it stands on."""
+    return _digest(_computing(), RECORDED)
+
+
+@cache
+def probe_digest() -> str:
+    """The same for a probe: with the files that only it uses, and transformers."""
+    own = [path for pattern in PROBING for path in _root().glob(pattern)]
+    return _digest([*_computing(), *own], (*RECORDED, "transformers"))
+
+
+def _root() -> Path:
+    return Path(softmaxlab.__file__).parent
+
+
+def _computing() -> list[Path]:
+    found = [path for path in _root().rglob("*") if path.suffix in SOURCES]
+    return [path for path in found if path.relative_to(_root()).parts[0] not in SHOWING]
+
+
+def _digest(paths: Iterable[Path], libraries: Iterable[str]) -> str:
+    told = hashlib.sha256(json.dumps({name: installed(name) for name in libraries}).encode())
+    for path in sorted(paths):
+        told.update(str(path.relative_to(_root())).encode() + b"\0" + path.read_bytes())
     return told.hexdigest()[:16]
+
+
+def installed(library: str) -> str:
+    """Its version."""
+    try:
+        return version(library)
+    except PackageNotFoundError:
+        return "not installed"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +74,7 @@ class Drawn:
     arrays: list[list[str]] = dataclasses.field(default_factory=list)  # name, axes, type
     notes: dict[str, Any] = dataclasses.field(default_factory=dict)
     provenance: dict[str, Any] = dataclasses.field(default_factory=dict)
-    cpu: float = 0.0  # processor seconds of this run; 0 if all was in the store
+    cpu: float = 0.0  # processor seconds
     error: str = ""  # the traceback of what was raised
 
 
@@ -97,4 +125,5 @@ def kept(kind: type[Record], path: Path) -> Record | None:
         record = kind(**json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
         return None
-    return record if record.digest == code_digest() and not record.error else None
+    digest = probe_digest() if kind is Probed else code_digest()
+    return record if record.digest == digest and not record.error else None

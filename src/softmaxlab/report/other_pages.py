@@ -5,14 +5,13 @@ import os
 import platform
 import re
 from html import escape
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softmaxlab.core.simulate import RECORDED
-from softmaxlab.report.kept import code_digest
+from softmaxlab.report.kept import code_digest, installed
 from softmaxlab.report.places import ERRATA, REPOSITORY
-from softmaxlab.report.prose import inline, markdown
+from softmaxlab.report.prose import inline, inside, markdown
 from softmaxlab.report.shell import copyable, facts, note, number, row, table
 from softmaxlab.training.executors.local import cores
 
@@ -30,13 +29,9 @@ def errata_body() -> str:
         return note(f"The errata are in <code>docs/errata.md</code> {ABSENT}.")
     blocks = markdown(ERRATA.read_text(encoding="utf-8"))
     contents = "".join(
-        f'<li><a href="#{anchor}">{_inside(html)}</a></li>' for depth, anchor, html in blocks if depth == 2
+        f'<li><a href="#{anchor}">{inside(html)}</a></li>' for depth, anchor, html in blocks if depth == 2
     )
     return f"<ul>{contents}</ul>" + "".join(html for depth, _, html in blocks if depth != 1)
-
-
-def _inside(heading: str) -> str:
-    return heading[heading.index(">") + 1 : heading.rindex("<")]
 
 
 def benchmarks_body(out: Path) -> str:
@@ -88,7 +83,7 @@ def _of_readme() -> str:
 def machine_body(done: "Reproduction") -> str:
     told = [("machine", f"{platform.system()} {platform.release()}, {platform.machine()}"), ("processor", _processor())]
     told += [("cores", str(cores())), ("memory", _memory()), ("Python", platform.python_version())]
-    told += [(name, escape(_version(name))) for name in PACKAGES]
+    told += [(name, escape(installed(name))) for name in PACKAGES]
     told += [
         ("code", f"<code>{code_digest()}</code>"),
         ("preset", escape(done.preset)),
@@ -108,13 +103,6 @@ def _costs(done: "Reproduction") -> str:
     ]
     told = f"Processor seconds when each piece was made, {total:.0f} in all, on one thread each."
     return f"<p>{told}</p>{table(['Kind', 'Id', 'Seconds'], rows)}"
-
-
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "not installed"
 
 
 def _processor() -> str:

@@ -26,4 +26,4 @@ def write(done: "Reproduction", folder: Path, out: Path) -> None:
     write_page(folder, "benchmarks.html", "Benchmarks", benchmarks_body(out))
     write_page(folder, "machine.html", "Machine and versions", machine_body(done))
     write_page(folder, "probe/index.html", TITLE, model_body(done.probed, out, folder / "probe"))
-    write_page(folder, "index.html", "Both papers, reproduced", index_body(done, len(points)))
+    write_page(folder, "index.html", "Both papers, reproduced", index_body(done, points))

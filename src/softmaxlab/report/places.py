@@ -64,11 +64,13 @@ def points_on(figure: type[FigureSpec], points: Iterable[Point]) -> list[Point]:
     return [p for p in points if p.paper == paper_of(figure.id) and wanted & numbers(re.sub("<[^>]+>", "", p.heading))]
 
 
-def errata() -> list[Point]:
-    """The points of docs/errata.md, which comes with a clone of the repository; none without."""
+def errata() -> list[Point] | None:
+    """The points of docs/errata.md, which comes with a clone of the repository; None without."""
+    if not ERRATA.is_file():
+        return None
     points: list[Point] = []
     paper = ""
-    for depth, anchor, html in markdown(ERRATA.read_text(encoding="utf-8")) if ERRATA.is_file() else []:
+    for depth, anchor, html in markdown(ERRATA.read_text(encoding="utf-8")):
         if depth == 2:
             paper = anchor
         elif depth == 3:

@@ -11,6 +11,7 @@ import pandas
 from softmaxlab import __version__
 from softmaxlab.core.files import atomic
 from softmaxlab.report.probe_record import Record, definitions, document, heads_table, layers_table, thresholds
+from softmaxlab.report.shell import asset
 
 STYLE = """
 :root { color-scheme: light dark; --line: #8886; --back: #fff; --mark: #0072b2; }
@@ -33,22 +34,6 @@ dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1rem; fon
 dt { font-weight: 600; } dd { margin: 0; }
 @media (max-width: 40rem) { dl { display: block; } }
 """
-SCRIPT = """
-for (const table of document.querySelectorAll("table.sortable")) {
-  table.querySelectorAll("th").forEach((th, column) => th.firstElementChild.addEventListener("click", () => {
-    const down = th.getAttribute("aria-sort") !== "descending", body = table.tBodies[0];
-    const key = row => row.cells[column].dataset.v ?? row.cells[column].textContent;
-    const order = (a, b) => {
-      const x = key(a), y = key(b), p = parseFloat(x), q = parseFloat(y);
-      if (isNaN(p) || isNaN(q)) return isNaN(p) && isNaN(q) ? x.localeCompare(y) : isNaN(p) ? 1 : -1;
-      return down ? q - p : p - q;
-    };
-    table.querySelectorAll("th").forEach(other => other.removeAttribute("aria-sort"));
-    th.setAttribute("aria-sort", down ? "descending" : "ascending");
-    body.append(...[...body.rows].sort(order));
-  }));
-}
-"""
 DIGITS = {"entropy": 2, "effective_keys": 1, "keys_above": 2, "top": 1, "median": 2, "ratio": 0, "kurtosis": 0}
 UNSHOWN = ("queries", "sequences", "module")  # of the tables by head; they are in the files
 
@@ -62,7 +47,7 @@ def write_page(record: Record, pictures: list[tuple[Path, str]], folder: Path) -
     page = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f'<meta name="viewport" content="width=device-width, initial-scale=1"><title>{escape(title)}</title>'
-        f"<style>{STYLE}</style></head><body><h1>{escape(title)}</h1>{body}<script>{SCRIPT}</script></body></html>\n"
+        f"<style>{STYLE}</style></head><body><h1>{escape(title)}</h1>{body}<script>{asset('sort.js')}</script></body></html>\n"
     )
     with atomic(path) as draft:
         draft.write_text(page, encoding="utf-8")
@@ -172,13 +157,14 @@ def _frame(table: pandas.DataFrame) -> str:
     )
     body = "".join(f"<tr>{cells}</tr>" for cells in rows)
     return (
-        f'<div class="wide"><table class="sortable"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+        '<div class="wide"><table class="sortable" data-first="descending">'
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 
 
 def _td(value: Any, name: str) -> str:
-    known = isinstance(value, (int, float)) and not isinstance(value, bool) and not math.isnan(value)
-    exact = f' data-v="{value:.8g}"' if known else ""
+    known = isinstance(value, (int, float)) and not math.isnan(value)  # truth too: a "no" is shown as nothing
+    exact = f' data-sort="{value:.8g}"' if known else ""
     return f"<td{exact}>{escape(_cell(value, name))}</td>"
 
 

@@ -34,7 +34,9 @@ CAPTIONS = {
 
 
 def write_pictures(record: Record, folder: Path) -> list[tuple[Path, str]]:
-    """Every picture that the record has data for: its file, and a caption."""
+    """Every picture that the record has data for: its file, and a caption. Those of an earlier probe are removed."""
+    for name in CAPTIONS:
+        (folder / f"{name}.png").unlink(missing_ok=True)
     found = record.subjects[0].found
     drawn: list[tuple[str, bool, Callable[[Record], Figure]]] = [
         ("sink", True, sink_map),

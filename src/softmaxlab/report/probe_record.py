@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 SCHEMA = 1
 PROFILE_ROWS = 10**6  # of a profile's file; a longer one keeps log-spaced positions, all of the first ones
 QUANTILES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
+FORMATS = ("csv", "parquet")
+PATTERNS = "patterns.json"
 PACKAGES = ("softmaxlab", "torch", "transformers", "tokenizers", "numpy", "pandas")
 
 
@@ -162,20 +164,22 @@ def document(record: Record) -> dict[str, Any]:
 
 
 def write_files(record: Record, folder: Path, format: str) -> list[Path]:
-    """Tables, sinks.json and report.json; the paths written."""
+    """Tables, sinks.json and report.json; the paths written. What an earlier probe wrote beside them is removed."""
     tables = {
         "heads": _joined(record, heads_table),
         "cross": _joined(record, lambda found: found.cross),
         "activations": _joined(record, lambda found: found.activations),
         "profile": _thinned(_joined(record, lambda found: found.profile)),
     }
+    for name in (*(f"{table}.{kind}" for table in tables for kind in FORMATS), PATTERNS):
+        (folder / name).unlink(missing_ok=True)
     written = [write_table(t, folder / f"{name}.{format}") for name, t in tables.items() if len(t)]
     told = document(record)
     about = {key: told[key] for key in ("model", "text", "settings", "interrupted")}
     sinks = {"schema": f"softmaxlab.sinks/{SCHEMA}"} | about | told["kv_cache"]
     if record.patterns:
         patterns = {name: w.tolist() for name, w in record.patterns.items()}
-        written.append(_write_json(folder / "patterns.json", {"tokens": record.pattern_tokens, "patterns": patterns}))
+        written.append(_write_json(folder / PATTERNS, {"tokens": record.pattern_tokens, "patterns": patterns}))
     return [*written, _write_json(folder / "sinks.json", sinks), _write_json(folder / "report.json", told)]
 
 

@@ -69,5 +69,10 @@ def markdown(text: str, level: int = 1) -> list[tuple[int, str, str]]:
     return blocks
 
 
+def inside(heading: str) -> str:
+    """A heading of `markdown` without its outer tag."""
+    return heading[heading.index(">") + 1 : heading.rindex("<")]
+
+
 def anchor(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")

@@ -1,20 +1,4 @@
 "use strict";
-// Tables: a button in each header sorts by its column, numbers as numbers.
-for (const table of document.querySelectorAll("table.sortable")) {
-  const heads = [...table.tHead.rows[0].cells];
-  const body = table.tBodies[0];
-  heads.forEach((head, column) => head.querySelector("button")?.addEventListener("click", () => {
-    const down = head.getAttribute("aria-sort") === "ascending";
-    const key = row => row.cells[column].dataset.sort ?? row.cells[column].textContent.trim();
-    const compare = (a, b) => key(a).localeCompare(key(b), "en", { numeric: true });
-    const number = row => Number(key(row));
-    const numeric = [...body.rows].every(row => key(row) !== "" && !Number.isNaN(number(row)));
-    const order = numeric ? (a, b) => number(a) - number(b) : compare;
-    body.append(...[...body.rows].sort((a, b) => down ? order(b, a) : order(a, b)));
-    heads.forEach(other => other.setAttribute("aria-sort", "none"));
-    head.setAttribute("aria-sort", down ? "descending" : "ascending");
-  }));
-}
 // Filters: which rows of the table that follows are shown.
 for (const group of document.querySelectorAll(".filters")) {
   const rows = document.getElementById(group.dataset.of).tBodies[0].rows;

@@ -4,6 +4,7 @@ import re
 import time
 import traceback
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -11,13 +12,13 @@ from pathlib import Path
 from softmaxlab.core.files import remove_abandoned
 from softmaxlab.core.progress import Progress
 from softmaxlab.core.store import Store
-from softmaxlab.errors import unknown
+from softmaxlab.errors import SpecError, unknown
 from softmaxlab.papers.catalogue import CLAIMS, FIGURES
 from softmaxlab.papers.claim import Check, Claim
 from softmaxlab.papers.figure import FigureSpec
-from softmaxlab.report import pages
-from softmaxlab.report.kept import Drawn, Judged, Probed, code_digest, kept
-from softmaxlab.report.tasks import Probe, claim_record, draw, drawn_already, judge, measure, probe_record
+from softmaxlab.report import pages, tasks
+from softmaxlab.report.kept import Drawn, Judged, Probed, code_digest, kept, probe_digest
+from softmaxlab.report.tasks import Probe, claim_record, drawn_already, probe_record, probed_already
 from softmaxlab.report.team import Work, share
 from softmaxlab.training.executors.local import cores
 
@@ -74,25 +75,41 @@ def reproduce(preset: str, out: str, report: str, jobs: int | None = None, probe
     """
     if preset not in PRESETS:
         raise unknown("preset", preset, PRESETS)
-    Store(out)  # refuses a file in place of the folder, before any work
     began, folder = time.monotonic(), Path(report)
+    Store(out)  # refuses a file in place of the folder, before any work
+    _check_folder(folder)
     specs, drawn = _specs(preset)
     drawn |= {id: record for id, spec in specs.items() if (record := drawn_already(spec, out, folder / id))}
     judged = {id: record for id, claim in CLAIMS.items() if (record := kept(Judged, claim_record(claim, out)))}
-    probed = kept(Probed, probe_record(probe, out)) if probe else None
-    work = {} if probe is None or probed else {PROBE: partial(measure, probe, out)}
+    probed = probed_already(probe, out) if probe else None
+    work = {} if probe is None or probed else {PROBE: partial(tasks.measure, probe, out)}
     work |= _figures_left({id: spec for id, spec in specs.items() if id not in drawn}, out, folder)
-    work |= {f"claim {id}": partial(judge, claim, out) for id, claim in CLAIMS.items() if id not in judged}
-    found = _shared(work, jobs or cores(), [Path(out), *{(folder / id).parent for id in specs}])
+    work |= {f"claim {id}": partial(tasks.judge, claim, out) for id, claim in CLAIMS.items() if id not in judged}
+    found = _shared(work, jobs or cores(), _written(specs, out, folder, probe))
     drawn |= {id: found.get(f"figure {id}") or _undrawn(id, DIED) for id in specs if id not in drawn}
     judged |= {id: found.get(f"claim {id}") or _unjudged(id) for id in CLAIMS if id not in judged}
     if probe and not probed:
-        probed = found.get(PROBE) or Probed(probe.name, probe.command, code_digest(), error=DIED)
+        probed = found.get(PROBE) or Probed(probe.name, probe.command, probe_digest(), error=DIED)
     drawn, judged = {id: drawn[id] for id in FIGURES}, {id: judged[id] for id in CLAIMS}
     seconds = time.monotonic() - began
     done = Reproduction(preset, dict(FIGURES), dict(CLAIMS), drawn, judged, probed, seconds, folder / "index.html")
     pages.write(done, folder, Path(out))
     return done
+
+
+def _check_folder(report: Path) -> None:
+    """Refuse a file in the place of the report's folder, or of one above it."""
+    nearest = next(path for path in (report, *report.parents) if path.exists())
+    if not nearest.is_dir():
+        raise SpecError(f"report {str(report)!r} cannot be written: {nearest} is a file, expected a folder")
+
+
+def _written(specs: Iterable[str], out: str, report: Path, probe: Probe | None) -> set[Path]:
+    """All folders that workers write into."""
+    folders = {Path(out), *((report / id).parent for id in specs)}
+    folders |= {claim_record(claim, out).parent for claim in CLAIMS.values()}
+    record = probe_record(probe, out) if probe else None
+    return folders | ({record.parent, record.with_suffix("")} if record else set())
 
 
 def _specs(preset: str) -> tuple[dict[str, FigureSpec], dict[str, Drawn]]:
@@ -109,7 +126,7 @@ def _specs(preset: str) -> tuple[dict[str, FigureSpec], dict[str, Drawn]]:
 def _figures_left(specs: dict[str, FigureSpec], out: str, folder: Path) -> dict[str, Work]:
     """The longest first, so that no core waits in the end."""
     ordered = sorted(specs, key=lambda id: -_stated_seconds(specs[id]))
-    return {f"figure {id}": partial(draw, specs[id], out, folder / id) for id in ordered}
+    return {f"figure {id}": partial(tasks.draw, specs[id], out, folder / id) for id in ordered}
 
 
 def _stated_seconds(spec: FigureSpec) -> float:
@@ -118,10 +135,10 @@ def _stated_seconds(spec: FigureSpec) -> float:
     return float(found[1]) * (60 if found[2] == "min" else 1) if found else 0.0
 
 
-def _shared(work: dict[str, Work], jobs: int, written: list[Path]) -> dict:
+def _shared(work: dict[str, Work], jobs: int, written: Iterable[Path]) -> dict:
     try:
         with Progress(len(work), "reproducing") as progress:
-            return share(work, jobs, progress)
+            return share(work, jobs, progress, lambda record: bool(record.error))
     finally:
         for folder in written:
             remove_abandoned(folder)  # what killed workers were writing

@@ -26,7 +26,7 @@ NAVIGATION = (
 
 
 @cache
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
     return files("softmaxlab.report").joinpath(name).read_text(encoding="utf-8")
 
 
@@ -37,12 +37,12 @@ def write_page(folder: Path, name: str, title: str, body: str) -> None:
         f'<a href="{up}{to}"{" aria-current=page" if to == name else ""}>{escape(text)}</a>' for to, text in NAVIGATION
     )
     page = (
-        f"{HEAD}<title>{escape(bare(title))} · softmaxlab</title><style>{_asset('report.css')}</style></head><body>"
+        f"{HEAD}<title>{escape(bare(title))} · softmaxlab</title><style>{asset('report.css')}</style></head><body>"
         f'<a class="skip" href="#main">Skip to the content</a><header><nav aria-label="Report">'
         f'<a class="name" href="{up}index.html">softmaxlab</a>{links}</nav></header>'
         f'<main id="main" tabindex="-1"><h1>{plain(title)}</h1>{body}</main>'
         f"<footer><p>Written by softmaxlab {__version__}. These pages fetch nothing from a network.</p></footer>"
-        f"<script>{_asset('report.js')}</script></body></html>\n"
+        f"<script>{asset('sort.js')}{asset('report.js')}</script></body></html>\n"
     )
     with atomic(folder / name) as draft:
         draft.write_text(page, encoding="utf-8")

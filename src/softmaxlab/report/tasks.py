@@ -1,6 +1,8 @@
 """The pieces of work of a reproduction. Each runs in a process of its own and never raises: an error is its result."""
 
+import contextlib
 import dataclasses
+import shutil
 import time
 import traceback
 from collections.abc import Callable
@@ -8,17 +10,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softmaxlab.core.files import DATA, atomic
+from softmaxlab.core.result import Result
 from softmaxlab.core.simulate import simulate
 from softmaxlab.core.store import Store
 from softmaxlab.papers.claim import Claim, check
 from softmaxlab.papers.figure import FigureSpec
 from softmaxlab.papers.style import save
-from softmaxlab.report.kept import Drawn, Judged, Probed, code_digest, keep, kept
+from softmaxlab.report.kept import Drawn, Judged, Probed, code_digest, keep, kept, probe_digest
 
 if TYPE_CHECKING:
     import matplotlib.figure
 
 THUMBNAIL = 400  # pixels across
+DOCUMENT = "report.json"  # of a probe: what its page is made from
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,25 +43,40 @@ def drawn_already(spec: FigureSpec, out: str, path: Path) -> Drawn | None:
 
 def draw(spec: FigureSpec, out: str, path: Path) -> Drawn:
     """A figure: data into the store `out`; picture, thumbnail, data and record to `path` with their suffixes."""
-    began, store = time.process_time(), Store(out)
-    record = Drawn(spec.id, spec.key, code_digest(), False, "", spec.plain())
+    record = path.with_name(f"{path.name}.json")
     try:
-        result = simulate(spec, store=store)
-        figure = spec.draw(result)
-        heading = " ".join(figure.get_suptitle().split())
-        save(figure, path, "svg")
-        _save_thumbnail(figure, path)
-        with atomic(path.with_name(f"{path.name}.nc")) as copy:
-            copy.write_bytes((store.folder(spec.key) / DATA).read_bytes())
-        record = dataclasses.replace(
-            record, ok=result.status.ok, status=str(result.status), heading=heading,
-            arrays=[list(described) for described in result._rows()], notes=dict(result.notes),
-            provenance=dict(result.provenance), cpu=time.process_time() - began,
-        )  # fmt: skip
+        drawn = _drawn(spec, Store(out), path)
+        keep(drawn, record)
     except Exception:  # whatever a figure raises belongs on its page, and must not stop the others
-        record = dataclasses.replace(record, status="failed: it raised an error", error=traceback.format_exc())
-    keep(record, path.with_name(f"{path.name}.json"))
-    return record
+        error = traceback.format_exc()
+        drawn = Drawn(spec.id, spec.key, code_digest(), False, "failed: it raised an error", spec.plain(), error=error)
+        with contextlib.suppress(OSError):  # so that no older record hides it; what cannot be written hides nothing
+            keep(drawn, record)
+    return drawn
+
+
+def _drawn(spec: FigureSpec, store: Store, path: Path) -> Drawn:
+    began = time.process_time()
+    result = simulate(spec)  # never from the store, whose arrays may be of other code
+    _put_anew(result, store, spec.key)
+    figure = spec.draw(result)
+    heading = " ".join(figure.get_suptitle().split())
+    save(figure, path, "svg")
+    _save_thumbnail(figure, path)
+    with atomic(path.with_name(f"{path.name}.nc")) as copy:
+        copy.write_bytes((store.folder(spec.key) / DATA).read_bytes())
+    return Drawn(
+        spec.id, spec.key, code_digest(), result.status.ok, str(result.status), spec.plain(), heading,
+        arrays=[list(described) for described in result._rows()], notes=dict(result.notes),
+        provenance=dict(result.provenance), cpu=time.process_time() - began,
+    )  # fmt: skip
+
+
+def _put_anew(result: Result, store: Store, key: str) -> None:
+    """Into the store, in the place of what it has: `put` alone leaves a whole entry as it is."""
+    if store.folder(key).exists():
+        shutil.rmtree(store.folder(key))
+    store.put(result)
 
 
 def _save_thumbnail(figure: "matplotlib.figure.Figure", path: Path) -> None:
@@ -74,12 +93,12 @@ def judge(claim: Claim, out: str) -> Judged:
     began = time.process_time()
     try:
         done = check(claim)
+        found: dict[str, Any] = {"verdict": str(done.finding.verdict), "measured": done.finding.measured}
+        found |= {"control_verdict": str(done.control.verdict), "control_measured": done.control.measured}
+        record = Judged(claim.id, code_digest(), **found, cpu=time.process_time() - began)
+        keep(record, claim_record(claim, out))
     except Exception:
         return Judged(claim.id, code_digest(), error=traceback.format_exc())
-    found: dict[str, Any] = {"verdict": str(done.finding.verdict), "measured": done.finding.measured}
-    found |= {"control_verdict": str(done.control.verdict), "control_measured": done.control.measured}
-    record = Judged(claim.id, code_digest(), **found, cpu=time.process_time() - began)
-    keep(record, claim_record(claim, out))
     return record
 
 
@@ -87,15 +106,25 @@ def probe_record(probe: Probe, out: str) -> Path:
     return Path(out) / "probe" / f"{probe.name}.json"
 
 
+def probed_already(probe: Probe, out: str) -> Probed | None:
+    """The record of this very probe whose files are there; None if it is missing, or of other code or settings."""
+    path = probe_record(probe, out)
+    record = kept(Probed, path)
+    there = (path.with_suffix("") / DOCUMENT).is_file()
+    return record if record and record.command == probe.command and there else None
+
+
 def measure(probe: Probe, out: str) -> Probed:
     """A probe into the store's folder; one that cannot be made here is tried again next time."""
-    from softmaxlab.report.probe_pictures import CAPTIONS  # slow, and of use only where a model is measured
-
-    record, path = Probed(probe.name, probe.command, code_digest(), CAPTIONS), probe_record(probe, out)
+    path = probe_record(probe, out)
     try:
+        from softmaxlab.report.probe_pictures import CAPTIONS  # slow, and of use only where a model is measured
+
+        record = Probed(probe.name, probe.command, probe_digest(), CAPTIONS)
+        path.unlink(missing_ok=True)  # it is not of the files that are written now
         if missing := probe.measure(path.with_suffix("")):
             return dataclasses.replace(record, missing=missing)
+        keep(record, path)
     except Exception:
-        return dataclasses.replace(record, error=traceback.format_exc())
-    keep(record, path)
+        return Probed(probe.name, probe.command, probe_digest(), error=traceback.format_exc())
     return record

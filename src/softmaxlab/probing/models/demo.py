@@ -15,7 +15,7 @@ from pathlib import Path
 
 from softmaxlab.core.files import atomic, remove_abandoned
 from softmaxlab.core.progress import Progress
-from softmaxlab.errors import SpecError
+from softmaxlab.errors import MissingExtra, SpecError
 from softmaxlab.probing.models.checkpoint import CONFIG, SINGLE, fingerprint, first_line
 from softmaxlab.probing.models.extra import transformers
 
@@ -32,7 +32,7 @@ def demo_file() -> Path:
     folders = list(found.submodule_search_locations or []) if found else []
     files = sorted(path for folder in folders for path in Path(folder).glob("*.gguf"))
     if not files:
-        raise SpecError(f"the demo model {DEMO!r} is not installed: {INSTALL}")
+        raise MissingExtra(f"the demo model {DEMO!r} is not installed: {INSTALL}")
     return files[0]
 
 
@@ -87,7 +87,7 @@ def _check(file: Path) -> None:
 def _check_packages() -> None:
     missing = [name for name in ("gguf", "accelerate") if importlib.util.find_spec(name) is None]
     if missing:
-        raise SpecError(f"reading a GGUF needs {' and '.join(missing)}: {INSTALL}")
+        raise MissingExtra(f"reading a GGUF needs {' and '.join(missing)}: {INSTALL}")
 
 
 def _convert(file: Path, folder: Path) -> None:
