@@ -9,7 +9,6 @@ from typing import Any, get_args
 from softmaxlab.cli.probe_swaps import Swap
 from softmaxlab.errors import SpecError, unknown
 
-FORMATS = ("csv", "parquet")
 EXCLUDE = (  # options that cannot be had together
     ("eager", "swap"), ("eager", "mitigate"), ("eager", "prune"), ("eager", "check"), ("device", "device_map"),
     ("revisions", "compare"), ("revisions", "swap"), ("revisions", "mitigate"), ("revisions", "prune"),
@@ -74,6 +73,7 @@ class Asked:
         from softmaxlab.probing.changes.fold import METHODS
         from softmaxlab.probing.models.corpora import Bos
         from softmaxlab.probing.models.load import DTYPES
+        from softmaxlab.report.probe_record import FORMATS
         from softmaxlab.training.table import check_table
 
         known = {"bos": get_args(Bos), "statistics": ("full", "fast"), "format": FORMATS}
