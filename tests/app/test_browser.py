@@ -170,4 +170,11 @@ def test_the_theme_follows_the_system_and_the_button(browser, address):
     dark = tab.evaluate(ground)
     tab.locator("#theme").click()
     tab.wait_for_function(f"{ground} !== {dark!r}")
+    light = tab.evaluate(ground)
+    assert brightness(dark) < 0.3 < 0.7 < brightness(light)
     context.close()
+
+
+def brightness(colour: str) -> float:
+    """Of "rgb(r, g, b)", between 0 and 1."""
+    return sum(map(int, re.findall(r"\d+", colour)[:3])) / (3 * 255)
