@@ -1,0 +1,43 @@
+"""Where Adam loses the flow's winner: a formula for the window of learning rates. Derivation: docs/studies/optimizers.md.
+
+With p tokens, ‖β*‖ = 1 and V(0) ~ scale·N, drives start scale apart and Adam moves each of them by about lr·c a step,
+c = ‖β*‖₁ ≈ √(2p/π). Times are in x = lr·steps, in which scores move at speed 1, so that Adam's memories are
+ℓ₁ = lr/(1−β₁) and ℓ₂ = lr/(1−β₂).
+"""
+
+import math
+
+# from the boundaries found at p = 4 and 8, scale 0.01, 0.03 and 0.1, by least squares of their logarithms
+LOWER = 1.46  # A of `lower`
+UPPER = 2.97  # ℓ₁ of the upper boundary at p = 8 for scale → 0
+POWER = 1.86  # of p in it
+CLOSED = 0.082  # scale/c from which on there is no window
+POLARIZES = 0.35  # the lr beyond which runs at p = 8 no longer end one-hot: no boundary is above it
+
+
+def spread(p: int) -> float:
+    """c = E‖β*‖₁ for a random direction, to leading order in p."""
+    return math.sqrt(2.0 * p / math.pi)
+
+
+def window(p: int, scale: float, beta1: float = 0.9, beta2: float = 0.999) -> tuple[float, float] | None:
+    """The learning rates between which Adam mostly picks another winner than the flow; None if there are none."""
+    if scale / spread(p) >= CLOSED:
+        return None
+    return lower(p, scale, beta2), upper(p, scale, beta1)
+
+
+def lower(p: int, scale: float, beta2: float) -> float:
+    """ℓ₂² c log(1 + cℓ₂p/scale) = A·scale·√(2 log p), for ℓ₂ by bisection of its increasing left side."""
+    from scipy.optimize import brentq
+
+    c = spread(p)
+    needed = LOWER * scale * math.sqrt(2.0 * math.log(p))
+    memory = brentq(lambda l: l**2 * c * math.log1p(c * l * p / scale) - needed, 1e-9, 1e3)
+    return (1.0 - beta2) * memory  # type: ignore[operator]
+
+
+def upper(p: int, scale: float, beta1: float) -> float:
+    """ℓ₁ = UPPER·(p/8)^POWER·(1 − scale/(CLOSED·c))²."""
+    memory = UPPER * (p / 8) ** POWER * (1.0 - scale / (CLOSED * spread(p))) ** 2
+    return min((1.0 - beta1) * memory, POLARIZES)
