@@ -1,15 +1,17 @@
-"""Which token becomes a head's sink, and when, from the beginning of training.
+"""Which token becomes a head's sink, and when, from the beginning of training. How often it is right: docs/studies.
 
 A head is taken for a value-softmax model of its own map σ (polarization paper, Section 3): scores a over the keys,
-drive u, weights w = σ(a), shares s = w/Σw, and
+drive u, weights w = σ(a), and
 
-    ȧ = κ_a J(a)ᵀu,   u̇ = κ_u s
+    ȧ = κ J(a)ᵀu
 
-The state at a fraction `at` of training is measured: u, and the a whose weights are the measured ones. So are the two
-speeds, which hold all that the model leaves out (the optimizer, other layers): κ_a fits the way of the scores so far,
-κ_u that of the drive. The flow is then followed to the end of the run.
+from the a whose weights are the measured ones, with the measured u, both averaged over the second half of what is
+known; the drive is held, for it is seen to fall as the loss does rather than grow with the weights. The speed κ stands
+for the optimizer, and is that of the whole layer: it fits the way of all its scores in the first COHERENT steps, while
+the batches' gradients still point one way. Later, until a sink forms, scores wander more than they move.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,7 +26,8 @@ if TYPE_CHECKING:
     import pandas
 
 POINTS = 200  # times at which the forecast is looked at
-LEAST = 3  # recorded steps to fit the speeds to
+COHERENT = 10  # steps; the memory 1/(1 − β₁) of Adam's momentum
+LEAST = 3  # recorded steps to fit the speed to
 Track = dict[str, np.ndarray]  # step, and weight and drive [step, layer, head, key]
 
 
@@ -33,8 +36,7 @@ def forecast(run: Run | Result, at: float = 0.02) -> "pandas.DataFrame":
 
     `run` is a result with `track=("heads",)`, or a spec, whose first steps are then made. The step is infinite if the
     share does not pass 0.9 before the run would end. A head that gave no weight at a recorded step has token −1 and no
-    share. Only what was recorded up to the fraction `at` of the steps is read. An experiment: see docs/training.md for
-    how often it is right.
+    share. Only what was recorded up to the fraction `at` of the steps is read.
     """
     import pandas
 
@@ -48,13 +50,8 @@ def forecast(run: Run | Result, at: float = 0.02) -> "pandas.DataFrame":
     track = _beginning(run, int(at * spec.steps())) if isinstance(run, Run) else _recorded(run, at * spec.steps())
     if len(track["step"]) < LEAST:
         raise SpecError(f"at={at:g} leaves {len(track['step'])} recorded steps, at least {LEAST} are needed")
-    layers, heads = track["drive"].shape[1:3]
-    rows = [
-        {"layer": layer, "head": head} | _head_forecast(track, spec, layer, head)
-        for layer in range(layers)
-        for head in range(heads)
-    ]
-    return pandas.DataFrame(rows)
+    layers = track["drive"].shape[1]
+    return pandas.concat([_layer_forecast(track, spec, layer) for layer in range(layers)], ignore_index=True)
 
 
 def _recorded(result: Result, last: float) -> Track:
@@ -84,46 +81,52 @@ def _beginning(spec: Run, last: int) -> Track:
     return {name: found[name] for name in ("step", "weight", "drive")}
 
 
-def _head_forecast(track: Track, spec: Run, layer: int, head: int) -> dict:
-    from scipy.integrate import solve_ivp
+def _layer_forecast(track: Track, spec: Run, layer: int) -> "pandas.DataFrame":
+    import pandas
 
     seen = spec.task.seen().any(axis=0)
-    w, u = (track[name][:, layer, head][:, seen] for name in ("weight", "drive"))
+    w, u = (track[name][:, layer][:, :, seen] for name in ("weight", "drive"))
     if not (np.isfinite(w).all() and np.isfinite(u).all()):
-        raise SpecError(f"forecast needs finite weights and drives, head {head} of layer {layer} has others")
-    if (w.sum(axis=1) == 0).any():
-        return {"token": -1, "share": np.nan, "step": np.inf, "kappa_a": np.nan, "kappa_u": np.nan}
-    step, map, total = track["step"].astype(float), spec.map, spec.steps()
-    a = np.stack([_scores(map, row) for row in w])
-    pull = np.stack([_pull(map, *pair) for pair in zip(a, u)])
-    share = w / w.sum(axis=1, keepdims=True)
-    kappa_a, kappa_u = _speed(step, a, pull), _speed(step, u, share)
+        raise SpecError(f"forecast needs finite weights and drives, layer {layer} has others")
+    rows = [{"layer": layer, "head": head, "token": -1, "share": np.nan, "step": np.inf} for head in range(w.shape[1])]
+    alive = np.flatnonzero(w.sum(axis=-1).all(axis=0))
+    if len(alive):
+        step, a, u = track["step"].astype(float), _over_steps(_scores, spec.map, w[:, alive]), u[:, alive]
+        first = step <= max(COHERENT, step[LEAST - 1])
+        kappa = _speed(step[first], a[first], _over_steps(_pull, spec.map, a[first], u[first]))
+        late, passed = step >= step[-1] / 2, np.gradient(step)
+        start, drive = (np.average(path[late], axis=0, weights=passed[late]) for path in (a, u))
+        for i, head in enumerate(alive):
+            token, share, time = _followed(spec, start[i], kappa * drive[i], step[-1])
+            rows[head] |= {"token": int(np.flatnonzero(seen)[token]), "share": share, "step": time, "kappa": kappa}
+    return pandas.DataFrame(rows)
 
-    def velocity(_: float, state: np.ndarray) -> np.ndarray:
-        a, u = np.split(state, 2)
-        s = _weights(map, a)
-        return np.concatenate([kappa_a * _pull(map, a, u), kappa_u * s / s.sum()])
 
-    times = np.geomspace(max(step[-1], 1.0), total, POINTS)
-    flow = solve_ivp(velocity, (times[0], total), np.concatenate([a[-1], u[-1]]), t_eval=times, method="LSODA")
+def _over_steps(of: Callable[..., np.ndarray], map: str, *paths: np.ndarray) -> np.ndarray:
+    """`of(map, …)` of each row of paths [step, head, key]."""
+    rows = [of(map, *row) for row in zip(*(path.reshape(-1, path.shape[-1]) for path in paths))]
+    return np.reshape(rows, paths[0].shape)
+
+
+def _followed(spec: Run, a: np.ndarray, u: np.ndarray, since: float) -> tuple[int, float, float]:
+    """Where the flow ȧ = J(a)ᵀu leads from a step to the end of the run: token, its share, the step of passing 0.9."""
+    from scipy.integrate import solve_ivp
+
+    times = np.geomspace(max(since, 1.0), spec.steps(), POINTS)
+    span = times[0], times[-1]
+    flow = solve_ivp(lambda _, a: _pull(spec.map, a, u), span, a, t_eval=times, method="LSODA")
     if not flow.success:
-        raise SpecError(f"the flow of head {head} of layer {layer} cannot be followed: {flow.message}")
-    path = np.stack([_weights(map, state[: len(a[-1])]) for state in flow.y.T])
+        raise SpecError(f"the flow of a head cannot be followed: {flow.message}")
+    path = np.stack([_weights(spec.map, state) for state in flow.y.T])
     path = path / path.sum(axis=1, keepdims=True)
     token = int(path[-1].argmax())
     above = np.flatnonzero(path[:, token] > SINK)
-    return {
-        "token": int(np.flatnonzero(seen)[token]),
-        "share": float(path[-1, token]),
-        "step": float(times[above[0]]) if len(above) else np.inf,
-        "kappa_a": kappa_a,
-        "kappa_u": kappa_u,
-    }
+    return token, float(path[-1, token]), float(times[above[0]]) if len(above) else np.inf
 
 
 def _speed(step: np.ndarray, path: np.ndarray, velocity: np.ndarray) -> float:
     """The κ for which κ∫velocity dt is nearest to the path's way from its start, in least squares; 0 without a pull."""
-    middle = (velocity[1:] + velocity[:-1]) / 2 * np.diff(step)[:, None]
+    middle = (velocity[1:] + velocity[:-1]) / 2 * np.diff(step)[:, None, None]
     way, moved = np.cumsum(middle, axis=0), path[1:] - path[0]
     return float((way * moved).sum() / (way**2).sum()) if way.any() else 0.0
 
