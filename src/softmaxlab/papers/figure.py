@@ -18,7 +18,7 @@ class FigureSpec(Spec):
     source: ClassVar[str]  # key in references.bib, or "softmaxlab" for our own
     place: ClassVar[str]  # "Figure 2"
     reports: ClassVar[str]  # what the paper, or we, say it shows
-    presets: ClassVar[dict[str, dict[str, Any]]]  # what "quick" and "paper" change
+    presets: ClassVar[dict[str, dict[str, Any]]]  # what "quick" and "paper" change; "committed" is for studies
     cost: ClassVar[dict[str, str]]  # time on two cores per preset, "2 s"
 
     @classmethod
@@ -26,6 +26,11 @@ class FigureSpec(Spec):
         if name not in cls.presets:
             raise unknown("preset", name, cls.presets)
         return cls(**cls.presets[name])
+
+    @classmethod
+    def shown_at(cls, preset: str) -> str:
+        """What a reproduction shows: the preset itself; of a study, whose quick runs take minutes, committed ones."""
+        return "committed" if preset == "quick" and "committed" in cls.presets else preset
 
     @staticmethod
     def draw(result: Result) -> "matplotlib.figure.Figure":

@@ -28,7 +28,8 @@ def figure_body(done: "Reproduction", id: str, points: list[Point] | None) -> st
         f'<p class="lead">{escape(PAPERS.get(figure.source, figure.source))}, {plain(figure.place)}</p>'
         f"{_picture(figure, drawn, name)}{_labels(done, figure, drawn)}<h2>{who}</h2><p>{plain(figure.reports)}.</p>"
         f"<h2>What we see</h2>{_seen(done, figure, drawn, points)}"
-        f"<h2>What is drawn</h2>{_described(figure)}<h2>Make it again</h2>{_again(done.preset, id, drawn)}"
+        f"<h2>What is drawn</h2>{_described(figure)}"
+        f"<h2>Make it again</h2>{_again(figure.shown_at(done.preset), id, drawn)}"
         f"<h2>Data</h2>{_data(name, drawn)}{_neighbours(done, id)}"
     )
 
@@ -46,7 +47,7 @@ def _labels(done: "Reproduction", figure: type[FigureSpec], drawn: Drawn) -> str
         told.append(note("Drawn from tables of earlier runs that come with softmaxlab, not from runs made now."))
     if not drawn.ok and not drawn.error:
         told.append(note(f"Status: {escape(drawn.status)}", bad=True))
-    if done.preset == "quick" and (changed := figure.presets["quick"]) != figure.presets["paper"]:
+    if figure.shown_at(done.preset) == "quick" and (changed := figure.presets["quick"]) != figure.presets["paper"]:
         told.append(note(f"Preset <code>quick</code>, smaller than the paper's: {_settings(figure, changed)}."))
     return "".join(told)
 

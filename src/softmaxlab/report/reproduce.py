@@ -117,7 +117,7 @@ def _specs(preset: str) -> tuple[dict[str, FigureSpec], dict[str, Drawn]]:
     specs, undrawn = {}, {}
     for id, figure in FIGURES.items():
         try:
-            specs[id] = figure.preset(preset)
+            specs[id] = figure.preset(figure.shown_at(preset))
         except Exception:
             undrawn[id] = _undrawn(id, traceback.format_exc())
     return specs, undrawn
@@ -131,7 +131,7 @@ def _figures_left(specs: dict[str, FigureSpec], out: str, folder: Path) -> dict[
 
 def _stated_seconds(spec: FigureSpec) -> float:
     """What the figure says its quick preset takes; the longest at quick are the longest at paper too."""
-    found = re.search(r"(\d+) (s|min)", spec.cost["quick"])
+    found = re.search(r"(\d+) (s|min)", spec.cost[spec.shown_at("quick")])
     return float(found[1]) * (60 if found[2] == "min" else 1) if found else 0.0
 
 

@@ -7,8 +7,8 @@ queries that count and see the key:
     drive u_j    −∂L/∂w_j = −⟨∂L/∂o, v_j⟩, with o = Σ_j w_j v_j the head's output and L the loss of a sample
     rate         s_j(u_j − m), m = Σ_j s_j u_j: how fast the value-softmax flow would raise score j
 
-and the head measures of evaluate.py, `empty` among them. A row without any weight has no shares: share and rate are
-averaged over the other rows, and NaN where there is none.
+the loss on those sequences, and the head measures of evaluate.py, `empty` among them. A row without any weight has no
+shares: share and rate are averaged over the other rows, and NaN where there is none.
 
 `cls`: at every step, the weights of query CLS in one sample of each label.
 """
@@ -79,12 +79,12 @@ class ClsTrack:
 
 
 def drives(task: Task, model: Transformer, data: Data) -> dict[str, Tensor]:
-    """weight, share, drive and rate, each [layer, head, key]."""
+    """weight, share, drive and rate, each [layer, head, key]; and the loss."""
     trace = Trace()
     loss = loss_of(model(data.tokens, trace=trace), data.targets, task.weight_elsewhere())
     gradients = torch.autograd.grad(loss * len(data.tokens), trace.weights)  # the loss is a mean over samples
     layers = [_averaged(task, w.detach().double(), -g.double()) for w, g in zip(trace.weights, gradients)]
-    return {name: torch.stack([layer[name] for layer in layers]) for name in layers[0]}
+    return {name: torch.stack([layer[name] for layer in layers]) for name in layers[0]} | {"loss": loss.detach()}
 
 
 def _averaged(task: Task, weights: Tensor, u: Tensor) -> dict[str, Tensor]:

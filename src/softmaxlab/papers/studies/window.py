@@ -1,4 +1,4 @@
-"""Where Adam loses the flow's winner: a formula for the window of learning rates. Derivation: docs/studies/optimizers.md.
+"""Where Adam loses the flow's winner: a formula for the window of learning rates, derived in docs/studies.
 
 With p tokens, ‖β*‖ = 1 and V(0) ~ scale·N, drives start scale apart and Adam moves each of them by about lr·c a step,
 c = ‖β*‖₁ ≈ √(2p/π). Times are in x = lr·steps, in which scores move at speed 1, so that Adam's memories are
@@ -33,7 +33,7 @@ def lower(p: int, scale: float, beta2: float) -> float:
 
     c = spread(p)
     needed = LOWER * scale * math.sqrt(2.0 * math.log(p))
-    memory = brentq(lambda l: l**2 * c * math.log1p(c * l * p / scale) - needed, 1e-9, 1e3)
+    memory = brentq(lambda x: x**2 * c * math.log1p(c * x * p / scale) - needed, 1e-9, 1e3)
     return (1.0 - beta2) * memory  # type: ignore[operator]
 
 

@@ -1,0 +1,96 @@
+"""Who wins under an optimizer: shares of right winners over learning rates, and where they cross one half.
+
+The model and the starts are those of the protocol in docs/studies/optimizers.md: logistic loss, ‖β*‖ = 1, a(0) = 0,
+V(0) ~ scale·N. A run is right if the largest weight at its end is on argmax u(0).
+"""
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from softmaxlab.papers.polarization import problems
+from softmaxlab.papers.studies.noise import noisy_ends
+from softmaxlab.polarization import Descent, descend_many
+
+if TYPE_CHECKING:
+    import pandas
+
+FIRST_SEED = 1000  # not those of the figure polarization/optimizers
+HORIZON = 10.0  # lr·steps of Adam: scores move by about lr a step
+LEAST_STEPS = 1000
+DESCENT_STEPS = 100_000  # of gradient descent and momentum, whose speed is not their lr
+HALF = 0.5
+
+
+@dataclass(frozen=True)
+class Setting:
+    """All but the learning rate."""
+
+    p: int
+    scale: float
+    eps: float = 1e-8
+    optimizer: str = "adam"
+    decay: float = 0.0
+    noise: float = 0.0
+    beta1: float = 0.9
+    beta2: float = 0.999
+
+
+def shares(settings: Iterable[Setting], lrs: Iterable[float], seeds: int) -> "pandas.DataFrame":
+    """One row for each setting and learning rate: the share of right runs, and the median of the largest weight."""
+    import pandas
+
+    lrs = list(lrs)
+    rows = []
+    for setting in settings:
+        for lr in lrs:
+            ends = _ends(setting, lr, seeds)
+            right, largest = (ends.argmax(axis=1) == 0).mean(), np.median(ends.max(axis=1))
+            rows.append(asdict(setting) | {"lr": lr, "right": right, "largest": largest, "seeds": seeds})
+    return pandas.DataFrame(rows)
+
+
+def _ends(setting: Setting, lr: float, seeds: int) -> np.ndarray:
+    """The last weights [seed, token], tokens in the order of u(0)."""
+    adaptive = setting.optimizer in ("adam", "adamw")
+    steps = max(LEAST_STEPS, round(HORIZON / lr)) if adaptive else DESCENT_STEPS
+    specs = [_descent(setting, lr, steps, FIRST_SEED + k) for k in range(seeds)]
+    if setting.noise:
+        return noisy_ends(specs, setting.noise)
+    return np.array([run["scores"][-1] for run in descend_many(specs)])
+
+
+def _descent(setting: Setting, lr: float, steps: int, seed: int) -> Descent:
+    start = problems.classification(setting.p, seed)
+    return Descent(
+        **(start | {"V": start["V"] * (setting.scale / problems.SMALL)}),
+        lr=lr,
+        steps=steps,
+        optimizer=setting.optimizer,  # type: ignore[arg-type]
+        weight_decay=setting.decay,
+        betas=(setting.beta1, setting.beta2),
+        eps=setting.eps,
+        points=2,
+    )
+
+
+def boundaries(lr: np.ndarray, right: np.ndarray) -> tuple[float, float] | None:
+    """Where the share of right runs falls through one half, and where it last rises through it again.
+
+    By straight lines in log lr. NaN for a side on which it is below one half to the end of the grid; None if it nowhere
+    is.
+    """
+    below = np.flatnonzero(right < HALF)
+    if not len(below):
+        return None
+    first, last = below[0], below[-1]
+    falls = _crossing(lr, right, first - 1, first) if first else np.nan
+    rises = _crossing(lr, right, last, last + 1) if last + 1 < len(lr) else np.nan
+    return falls, rises
+
+
+def _crossing(lr: np.ndarray, right: np.ndarray, i: int, j: int) -> float:
+    part = (right[i] - HALF) / (right[i] - right[j])
+    return float(lr[i] * (lr[j] / lr[i]) ** part)

@@ -1,0 +1,140 @@
+"""What came true of forecasts: one row for each layer-2 head of a run, and the study's criteria over many rows.
+
+Protocol and thresholds: docs/studies/forecast.md. Columns of a row, three times over (of what training did, of the
+forecast and of the extrapolation): token, the key with the largest share at the end; share, that share; step, from
+which on it stays above 0.9, infinite if it does not.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from softmaxlab.core.random import generator
+from softmaxlab.core.result import Result
+from softmaxlab.measure.sinks import SINK
+from softmaxlab.training import Run, forecast
+
+if TYPE_CHECKING:
+    import pandas
+
+    Table = pandas.DataFrame
+
+KNOWN = 78  # steps, 2 % of the ten epochs of a run of default length
+LAYER = 1
+RUN = ["map", "heads", "lr", "seed", "epochs"]
+RESAMPLES = 1000
+LEVEL = 95.0  # per cent, of intervals
+
+
+def rows_of(result: Result) -> "Table":
+    """The layer-2 heads of a run that was tracked."""
+    import pandas
+
+    spec = result.spec
+    assert isinstance(spec, Run)
+    step, share = result["track_step"], result["track_share"][:, LAYER]
+    told = forecast(result, at=(KNOWN + 0.5) / spec.steps())
+    told = told.loc[told["layer"] == LAYER]
+    rows = []
+    for head, ahead in zip(range(spec.heads), told.itertuples()):
+        actual = _ending(step, share[:, head])
+        line = extrapolation(step[step <= KNOWN], share[step <= KNOWN, head], spec.steps())
+        told_here = {"forecast": (ahead.token, ahead.share, ahead.step), "line": line}
+        row = {name: getattr(spec, name) for name in RUN} | {"head": head}
+        row |= dict(zip(("token", "share", "step"), actual))
+        for kind, found in told_here.items():
+            row |= dict(zip((f"{kind}_token", f"{kind}_share", f"{kind}_step"), found))
+        rows.append(row)
+    return pandas.DataFrame(rows)
+
+
+def _ending(step: np.ndarray, share: np.ndarray) -> tuple[int, float, float]:
+    token = int(share[-1].argmax())
+    below = np.flatnonzero(share[:, token] <= SINK)
+    since = below[-1] + 1 if len(below) else 0
+    return token, float(share[-1, token]), float(step[since]) if since < len(step) else np.inf
+
+
+def extrapolation(step: np.ndarray, share: np.ndarray, steps: int) -> tuple[int, float, float]:
+    """The straight lines through logit s_j over the second half of what is known, carried on: the plain alternative."""
+    late = step >= step[-1] / 2
+    s = np.clip(share[late], 1e-9, 1 - 1e-9)  # a share of 0 or 1 has no logit
+    slope, start = np.polyfit(step[late].astype(float), np.log(s / (1 - s)), 1)
+    times = np.geomspace(step[-1], steps, 200)
+    path = 1 / (1 + np.exp(-np.clip(start + slope * times[:, None], -50, 50)))
+    token = int(path[-1].argmax())
+    above = np.flatnonzero(path[:, token] > SINK)
+    return token, float(path[-1, token]), float(times[above[0]]) if len(above) else np.inf
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """A number of the study with its interval, and whether it is what the protocol asked for."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+    asked: str
+    met: bool
+
+
+def criteria(table: "Table", of: str = "forecast") -> list[Criterion]:
+    """The five criteria of the protocol, in its order."""
+    token, time, area = (_with_interval(measure, table, of) for measure in (right_token, time_error, area_under))
+    plain_time, plain_area = time_error(table, "line"), area_under(table, "line")
+    gain_time = _with_interval(lambda t, _: time_error(t, "line") - time_error(t, of), table, of)
+    gain_area = _with_interval(lambda t, _: area_under(t, of) - area_under(t, "line"), table, of)
+    control = _with_interval(area_under, dealt(table, of), of)
+    return [
+        Criterion("right token", *token, "≥ 0.95", token[0] >= 0.95),
+        Criterion("time, median |log₂|", *time, "≤ 1", time[0] <= 1),
+        Criterion("sink or not, AUROC", *area, "≥ 0.9", area[0] >= 0.9),
+        Criterion(f"time, better than a line ({plain_time:.2f})", *gain_time, "> 0", gain_time[0] > 0),
+        Criterion(f"AUROC, better than a line ({plain_area:.2f})", *gain_area, "> 0", gain_area[0] > 0),
+        Criterion("AUROC, forecasts dealt at random", *control, "interval has 1/2", control[1] <= 0.5 <= control[2]),
+    ]
+
+
+def right_token(table: "Table", of: str) -> float:
+    sinks = table.loc[table["share"] > SINK]
+    return float((sinks["token"] == sinks[f"{of}_token"]).mean())
+
+
+def time_error(table: "Table", of: str) -> float:
+    """Median |log₂(forecast/actual)| of the heads that get a sink after what is known, and are told to."""
+    both = timed(table, of)
+    return float(np.median(np.abs(np.log2(both[f"{of}_step"] / both["step"])))) if len(both) else np.nan
+
+
+def timed(table: "Table", of: str) -> "Table":
+    return table.loc[(table["share"] > SINK) & (table["step"] > KNOWN) & np.isfinite(table[f"{of}_step"])]
+
+
+def area_under(table: "Table", of: str) -> float:
+    """The chance that a head with a sink was given the larger share than one without; NaN if all or none have one."""
+    sink = (table["share"] > SINK).to_numpy()
+    share = table[f"{of}_share"].fillna(0.0).to_numpy()
+    high, low = share[sink][:, None], share[~sink]
+    return float(((high > low) + 0.5 * (high == low)).mean()) if sink.any() and not sink.all() else np.nan
+
+
+def dealt(table: "Table", of: str) -> "Table":
+    """Forecasts dealt at random to heads of all runs."""
+    mixed = table.copy()
+    columns = [f"{of}_{name}" for name in ("token", "share", "step")]
+    order = generator(0, "dealt").permutation(len(table))
+    mixed[columns] = table[columns].to_numpy()[order]
+    return mixed
+
+
+def _with_interval(measure: Callable[["Table", str], float], table: "Table", of: str) -> tuple[float, float, float]:
+    """A number and its bootstrap interval over runs, since heads of one run are alike."""
+    runs = list(table.reset_index(drop=True).groupby(RUN).indices.values())
+    draws = generator(0, "bootstrap").integers(len(runs), size=(RESAMPLES, len(runs)))
+    found = [measure(table.iloc[np.concatenate([runs[i] for i in draw])], of) for draw in draws]
+    edge = (100.0 - LEVEL) / 2
+    low, high = np.nanpercentile(found, [edge, 100.0 - edge])
+    return measure(table, of), float(low), float(high)

@@ -1,0 +1,145 @@
+"""Study: which token wins under Adam, and where it is another than the flow's (docs/studies/optimizers.md)."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from softmaxlab.core.result import Result
+from softmaxlab.papers.lines import label
+from softmaxlab.papers.studies.choices import Setting, boundaries, shares
+from softmaxlab.papers.studies.study import Study
+from softmaxlab.papers.studies.window import window
+from softmaxlab.papers.style import COLOURS
+
+if TYPE_CHECKING:
+    import matplotlib.figure
+    import pandas
+    from matplotlib.axes import Axes
+
+    Table = pandas.DataFrame
+
+LRS = tuple((10.0 ** np.arange(-4.5, 0.01, 0.25)).tolist())
+BETAS = (0.9, 0.999)
+SMALLEST = 1e-8  # the eps of the formula
+FACTOR = 2.0  # within which the formula must be
+Several = Annotated[tuple[float, ...], Field(min_length=1)]
+
+
+class Choice(Study):
+    """The share of runs won by argmax u(0) under Adam, over learning rates, tokens p, scales of V(0) and eps."""
+
+    id: ClassVar[str] = "studies/optimizers"
+    title: ClassVar[str] = "Adam's choice: where another token wins than under gradient flow"
+    source: ClassVar[str] = "softmaxlab"
+    place: ClassVar[str] = "Study 2"
+    reports: ClassVar[str] = "The window of learning rates in which Adam loses the flow's winner can be predicted"
+    presets: ClassVar[dict[str, dict[str, Any]]] = {
+        "committed": {},
+        "quick": {"runs": "made", "ps": (8, 32), "scales": (0.1,), "epsilons": (SMALLEST,)},
+        "paper": {"runs": "made"},
+    }
+    cost: ClassVar[dict[str, str]] = {"committed": "1 s", "quick": "2 min", "paper": "40 min"}
+
+    table: ClassVar[str] = "optimizers.csv"
+
+    ps: Annotated[tuple[int, ...], Field(min_length=1)] = (4, 8, 32)
+    scales: Several = (0.01, 0.03, 0.1, 0.3, 1.0)
+    epsilons: Several = (SMALLEST, 1e-4, 1e-3, 1e-2)
+    lrs: Several = LRS
+    seeds: Annotated[int, Field(ge=1)] = 64
+
+    def made(self, device: str) -> "Table":
+        settings = [Setting(p, scale, eps) for p in self.ps for scale in self.scales for eps in self.epsilons]
+        return shares(settings, self.lrs, self.seeds)
+
+    @staticmethod
+    def draw(result: Result) -> "matplotlib.figure.Figure":
+        from matplotlib.figure import Figure
+
+        table = result.to_pandas()
+        ps = sorted({int(p) for p in table["p"]})
+        figure = Figure(figsize=(4.2 * (len(ps) + 1), 4.2), layout="constrained")
+        axes = figure.subplots(1, len(ps) + 1, squeeze=False)[0]
+        for ax, p in zip(axes, ps):
+            image = _draw_diagram(ax, plain_adam(table, p), p)
+        figure.colorbar(image, ax=axes[len(ps) - 1], pad=0.02, label="share of seeds won by argmax u(0)")
+        _draw_eps(axes[-1], table, max(ps))
+        figure.suptitle(f"{Choice.title} (logistic loss, {int(table['seeds'].max())} seeds a cell)", fontsize=12)
+        return figure
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A boundary found, and what the formula said of it."""
+
+    p: int
+    scale: float
+    beta1: float
+    beta2: float
+    side: str  # "lower" or "upper"
+    found: float  # NaN: beyond the grid of learning rates
+    told: float  # NaN: no window was told
+
+    @property
+    def factor(self) -> float:
+        """How far apart they are, at least 1; NaN if either is missing."""
+        return float(np.exp(np.abs(np.log(self.told / self.found))))
+
+
+def edges(table: "Table") -> list[Edge]:
+    """Both boundaries of each row of Adam at the smallest eps that has a window, by itself or by the formula."""
+    adam = table.loc[(table["optimizer"] == "adam") & (table["eps"] == SMALLEST)]
+    adam = adam.loc[(adam["decay"] == 0) & (adam["noise"] == 0)]
+    found = []
+    for (p, scale, beta1, beta2), row in adam.groupby(["p", "scale", "beta1", "beta2"]):
+        row = row.sort_values("lr").drop_duplicates("lr")
+        seen = boundaries(row["lr"].to_numpy(), row["right"].to_numpy())
+        told = window(int(p), scale, beta1, beta2)
+        if seen or told:
+            pairs = zip(("lower", "upper"), seen or (np.nan, np.nan), told or (np.nan, np.nan))
+            found += [Edge(int(p), scale, beta1, beta2, *pair) for pair in pairs]
+    return found
+
+
+def plain_adam(table: "Table", p: int) -> "Table":
+    """Adam with torch's memories, without decay and noise, at the smallest eps."""
+    chosen = (table["optimizer"] == "adam") & (table["p"] == p) & (table["eps"] == SMALLEST)
+    chosen &= (table["decay"] == 0) & (table["noise"] == 0)
+    chosen &= (table["beta1"] == BETAS[0]) & (table["beta2"] == BETAS[1])
+    return table.loc[chosen].drop_duplicates(["lr", "scale"])
+
+
+def _draw_diagram(ax: "Axes", adam: "Table", p: int) -> Any:
+    """Shares of right winners over lr × scale, and the formula's boundaries."""
+    heat = adam.pivot(index="scale", columns="lr", values="right")
+    lr, scale = heat.columns.to_numpy(), heat.index.to_numpy()
+    rows = np.arange(len(scale))
+    image = ax.pcolormesh(_edges_of(lr), np.arange(len(scale) + 1) - 0.5, heat, cmap="cividis", vmin=0, vmax=1)
+    for i, one in zip(rows, scale):
+        if told := window(p, float(one)):
+            ax.plot(told, [i, i], "o", color=COLOURS[1], mec="w", ms=7, label="formula" if i == 0 else None)
+    ax.set(xscale="log", yticks=rows, yticklabels=[f"{one:g}" for one in scale])
+    ax.legend(fontsize=7, loc="upper left")
+    held = "held out" if p == 32 else "fitted"
+    label(ax, "learning rate", "scale of V(0)", f"p = {p} tokens ({held})")
+    return image
+
+
+def _edges_of(lr: np.ndarray) -> np.ndarray:
+    """The borders of cells that are evenly spaced in log lr."""
+    half = np.sqrt(lr[1] / lr[0]) if len(lr) > 1 else 2.0
+    return np.append(lr / half, lr[-1] * half)
+
+
+def _draw_eps(ax: "Axes", table: "Table", p: int) -> None:
+    """What eps does at scale 0.1."""
+    rows = table.loc[(table["optimizer"] == "adam") & (table["p"] == p) & np.isclose(table["scale"], 0.1)]
+    rows = rows.loc[(rows["decay"] == 0) & (rows["noise"] == 0) & (rows["beta1"] == 0.9) & (rows["beta2"] == 0.999)]
+    for k, (eps, row) in enumerate(rows.groupby("eps")):
+        row = row.sort_values("lr")
+        ax.plot(row["lr"], row["right"], "os^D"[k % 4] + "-", color=COLOURS[k], ms=3, label=f"eps {eps:g}")
+    ax.set(xscale="log", ylim=(-0.03, 1.03))
+    ax.legend(fontsize=7)
+    label(ax, "learning rate", "share right", f"p = {p}, scale 0.1: a large eps closes the window")

@@ -1,0 +1,60 @@
+"""A study is a figure with a table of results that comes with softmaxlab, and can be made again, whole or in part."""
+
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import model_validator
+
+from softmaxlab.core.result import Result
+from softmaxlab.errors import SpecError
+from softmaxlab.papers.figure import FigureSpec
+
+if TYPE_CHECKING:
+    import pandas
+
+TABLES = Path(__file__).parent / "tables"
+
+
+class Study(FigureSpec):
+    """`runs="committed"` reads the table, whose digest is then part of the spec; "made" makes rows anew."""
+
+    table: ClassVar[str]  # the file's name in `tables`
+
+    runs: Literal["committed", "made"] = "committed"
+    digest: str = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_digest(cls, fields: Any) -> Any:
+        """What the table holds now, unless the spec says what it was made for."""
+        if not isinstance(fields, dict) or fields.get("digest") or fields.get("runs", "committed") != "committed":
+            return fields
+        return fields | {"digest": cls._digest()}
+
+    def replace(self, /, **changes: Any) -> Self:
+        """As of any spec; rows that are made have no digest."""
+        return super().replace(**({"digest": ""} | changes if "runs" in changes else changes))
+
+    @classmethod
+    def _digest(cls) -> str:
+        return hashlib.sha256((TABLES / cls.table).read_bytes()).hexdigest()[:16]
+
+    @classmethod
+    def read(cls) -> "pandas.DataFrame":
+        """The committed table."""
+        import pandas
+
+        return pandas.read_csv(TABLES / cls.table)
+
+    def made(self, device: str) -> "pandas.DataFrame":
+        """The rows of this spec, computed now."""
+        raise NotImplementedError
+
+    def _run(self, device: str) -> Result:
+        if self.runs == "committed" and self._digest() != self.digest:
+            raise SpecError(f"the table of {self.id} has changed since this spec was made: leave its digest out")
+        rows = self.read() if self.runs == "committed" else self.made(device)
+        arrays = {name: np.asarray(rows[name].tolist()) for name in rows}
+        return Result(arrays, dict.fromkeys(arrays, ("row",)))
