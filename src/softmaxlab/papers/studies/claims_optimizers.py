@@ -1,0 +1,104 @@
+"""What the optimizers study asked, judged on its table: docs/studies/optimizers.md."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from softmaxlab.papers.claim import Claim, Finding, Verdict
+from softmaxlab.papers.studies.optimizers import BETAS, FACTOR, Choice, Edge, edges
+
+if TYPE_CHECKING:
+    import pandas
+
+    Table = pandas.DataFrame
+    Change = Callable[[Table], Table]
+
+HELD_OUT = 32
+POLARIZED = 0.9  # the protocol's: a largest weight that is an end
+RIGHT = 63 / 64  # the protocol's
+
+
+def whole(table: "Table") -> "Table":
+    return table
+
+
+def ten_times_slower(table: "Table") -> "Table":
+    """As if each run had been made at a tenth of its learning rate."""
+    return table.assign(lr=table["lr"] / 10)
+
+
+def mixed_up(table: "Table") -> "Table":
+    """Gradient descent's rows are Adam's."""
+    names = {"adam": "gd", "gd": "adam"}
+    return table.assign(optimizer=[names.get(name, name) for name in table["optimizer"]])
+
+
+def _met(edge: Edge) -> bool:
+    return edge.factor <= FACTOR  # NaN, a window that only one of them has, is not
+
+
+def _told(edge: Edge) -> str:
+    return f"{edge.side} at scale {edge.scale:g}: {edge.found:.2g} found, {edge.told:.2g} told"
+
+
+def _finding(found: list[Edge]) -> Finding:
+    bad = [edge for edge in found if not _met(edge)]
+    measured = f"{len(found) - len(bad)} of {len(found)} boundaries within a factor of 2"
+    if bad:
+        measured += f"; not: {'; '.join(map(_told, bad))}"
+    return Finding(Verdict.FAILS if bad or not found else Verdict.HOLDS, measured)
+
+
+def lower_edges(change: "Change") -> Finding:
+    return _finding([e for e in _held_out(change) if e.side == "lower"])
+
+
+def upper_edges(change: "Change") -> Finding:
+    return _finding([e for e in _held_out(change) if e.side == "upper"])
+
+
+def _held_out(change: "Change") -> list[Edge]:
+    found = edges(change(Choice.read()))
+    return [e for e in found if e.p == HELD_OUT and (e.beta1, e.beta2) == BETAS]
+
+
+def memories(change: "Change") -> Finding:
+    found = edges(change(Choice.read()))
+    return _finding([e for e in found if e.p == HELD_OUT and (e.beta1, e.beta2) != BETAS])
+
+
+def descents(change: "Change") -> Finding:
+    table = change(Choice.read())
+    rows = table.loc[table["optimizer"].isin(["gd", "momentum"]) & (table["noise"] == 0)]
+    rows = rows.loc[rows["largest"] > POLARIZED]
+    least = rows["right"].min() if len(rows) else np.nan
+    told = f"least share of right winners {least:.2f} over {len(rows)} polarized cells"
+    return Finding(Verdict.HOLDS if least >= RIGHT else Verdict.FAILS, told)
+
+
+def _claim(name: str, statement: str, judge: "Callable[[Change], Finding]", control: "Change", told: str) -> Claim:
+    return Claim(
+        id=f"studies/{name}",
+        source="softmaxlab",
+        place="Study 2",
+        statement=statement,
+        tolerance="a factor of 2, and 63 of 64 seeds: the protocol's, written before the runs",
+        judge=judge,
+        subject=whole,
+        control=control,
+        control_is=told,
+        expected=Verdict.HOLDS,
+    )
+
+
+SLOWER = "all learning rates ten times smaller than they were"
+CLAIMS = (
+    _claim("window-lower", "A formula from 4 and 8 tokens gives the lower edge of Adam's window at 32", lower_edges,
+           ten_times_slower, SLOWER),
+    _claim("window-upper", "A formula from 4 and 8 tokens gives the upper edge of Adam's window at 32", upper_edges,
+           ten_times_slower, SLOWER),
+    _claim("window-memory", "The boundaries follow Adam's memories", memories, ten_times_slower, SLOWER),
+    _claim("descent-right", "Gradient descent and momentum pick the flow's winner wherever they polarize", descents,
+           mixed_up, "Adam's runs taken for gradient descent's"),
+)  # fmt: skip

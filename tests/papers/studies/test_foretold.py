@@ -1,0 +1,73 @@
+"""What came true of forecasts: endings, the plain alternative, and the criteria on tables made up to meet or miss them."""
+
+import numpy as np
+import pandas
+import pytest
+
+from softmaxlab.papers.studies import foretold
+from softmaxlab.papers.studies.foretold import area_under, criteria, dealt, extrapolation, right_token, time_error
+
+
+def test_the_ending_is_the_step_from_which_a_share_stays_high():
+    step = np.array([0, 10, 20, 30, 40])
+    share = np.array([[0.5, 0.5], [0.95, 0.05], [0.6, 0.4], [0.92, 0.08], [0.97, 0.03]])
+    assert foretold._ending(step, share) == (0, 0.97, 30.0)  # not 10: it fell again
+    assert foretold._ending(step[:3], share[:3]) == (0, 0.6, np.inf)
+    assert foretold._ending(step[3:], share[3:]) == (0, 0.97, 30.0)
+
+
+def test_lines_are_carried_on():
+    step = np.arange(0, 80, 4)
+    logit = np.stack([-2.0 + 0.02 * step, 1.0 - 0.01 * step], axis=1)
+    token, share, when = extrapolation(step, 1 / (1 + np.exp(-logit)), 1000)
+    assert token == 0
+    assert share == pytest.approx(1.0, abs=1e-6)
+    assert when == pytest.approx((np.log(9) + 2.0) / 0.02, rel=0.02)  # logit 0.9 = log 9; times are 1.3 % apart
+
+
+def made_up(runs=12, heads=4, error=0.5, seed=0):
+    """Half the runs get sinks at known steps, the forecast `error` octaves off; lines are worse, shares tell."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for run, head in np.ndindex(runs, heads):
+        sink = run % 2 == 0
+        step = rng.uniform(100, 1000) if sink else np.inf
+        share = rng.uniform(0.92, 1.0) if sink else rng.uniform(0.2, 0.8)
+        row = {"map": "softmax", "heads": heads, "lr": 1e-3, "seed": run, "epochs": 3, "head": head}
+        row |= {"token": 0, "share": share, "step": step}
+        row |= {"forecast_token": 0, "forecast_share": share - 0.1, "forecast_step": step * 2.0**error}
+        row |= {"line_token": 1, "line_share": rng.uniform(), "line_step": 4.0 * step}
+        rows.append(row)
+    return pandas.DataFrame(rows)
+
+
+def test_a_good_forecast_meets_every_criterion():
+    found = criteria(made_up())
+    assert [c.met for c in found] == [True] * 6
+    assert found[0].value == 1.0
+    assert found[1].value == pytest.approx(0.5)
+    assert found[2].value == 1.0
+    assert all(c.low <= c.value <= c.high for c in found)
+
+
+def test_a_bad_one_does_not():
+    late = made_up(error=1.5)
+    assert not criteria(late)[1].met
+    assert time_error(late, "forecast") == pytest.approx(1.5)
+    mixed = dealt(made_up(runs=60), "forecast")
+    assert abs(area_under(mixed, "forecast") - 0.5) < 0.15
+    assert not criteria(made_up(runs=8), of="line")[0].met
+    assert right_token(made_up(), "line") == 0.0
+
+
+def test_dealing_keeps_the_forecasts_and_mixes_them():
+    table = made_up()
+    mixed = dealt(table, "forecast")
+    assert sorted(mixed["forecast_share"]) == sorted(table["forecast_share"])
+    assert not mixed["forecast_share"].equals(table["forecast_share"])
+    assert mixed["share"].equals(table["share"])
+
+
+def test_without_both_kinds_there_is_no_area():
+    table = made_up()
+    assert np.isnan(area_under(table.loc[table["share"] > 0.9], "forecast"))
