@@ -63,3 +63,11 @@ def test_every_source_is_in_the_bibliography():
     assert set(sources().values()) <= known.keys()
     for id in [*FIGURES, *CLAIMS]:
         assert citation(id).startswith("@")
+
+
+@pytest.mark.parametrize(
+    ("asked", "meant"), [("polarization/fig4", "polarization/fig04"), ("fig04", "polarization/fig04")]
+)
+def test_a_figure_without_its_zero_or_its_paper_is_understood(asked, meant):
+    with pytest.raises(SpecError, match=meant):
+        sl.run(asked)

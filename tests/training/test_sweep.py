@@ -129,7 +129,7 @@ def test_limit_makes_the_first_of_the_missing(marks):
 
 def test_a_failed_run_is_recorded_stops_nothing_and_is_tried_again(marks, monkeypatch):
     trials = [Trial(marks, 0, "raise"), Trial(marks, 1, "diverge"), Trial(marks, 2)]
-    where = f"the column 'sentence' says why, {Path('runs/failures')} has tracebacks of those that failed"
+    where = f"the column 'sentence' says why, {Path('runs/failures')} has tracebacks"
     with pytest.warns(UserWarning, match=f"^of 3 runs 1 failed, 1 diverged: {where}$"):
         table = sweep(trials, Here())
     assert list(table["status"]) == ["failed", "diverged", "done"]

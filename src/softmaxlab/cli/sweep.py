@@ -27,6 +27,7 @@ EXAMPLES = (
     "  ·  softmaxlab sweep specs.json --table runs/mine.parquet"
 )
 SHOWN_RUNS, SHOWN_REASONS = 40, 10
+OF_HEADS = ("sink_score", "flip_rate")  # what one sweeps for, an array in the table
 WORDS = ("key", "kind", "status", "sentence")  # columns that are text whatever it looks like
 
 Preset = Annotated[str | None, typer.Option(help="quick (default), paper, or a part of it: softmaxlab list sweeps.")]
@@ -196,22 +197,37 @@ def _value(cell: Any) -> Any:
 
 
 def _print_table(name: str, runs: "pandas.DataFrame") -> None:
-    """The first runs: what tells them apart, how they ended, and the single numbers that they gave."""
+    """The first runs that were tried: what tells them apart, how they ended, and what they gave, of heads the most."""
     from rich.console import Console
     from rich.table import Table
 
-    columns = list(runs.columns)
+    from softmaxlab.training.table import NOT_RUN
+
+    columns, tried = list(runs.columns), runs.loc[runs["status"] != NOT_RUN]
     end = columns.index("status")
     fields = [column for column in columns[2:end] if len(set(runs[column])) > 1]
     numbers = [column for column in columns[end + 2 :] if runs[column].dtype.kind in "if"]
+    largest = [column for column in OF_HEADS if column in columns]
     shown = Table(title=name, title_justify="left")
     for column in (*fields, "status", *numbers):
-        shown.add_column(column.replace("_", " "))
-    for run in runs.head(SHOWN_RUNS).to_dict("records"):
-        shown.add_row(*(_cell(run[column]) for column in (*fields, "status", *numbers)))
+        shown.add_column(column.replace("_", " "), overflow="fold", no_wrap=column == "map")
+    for column in largest:
+        shown.add_column(f"largest {column.replace('_', ' ')}", overflow="fold")
+    for run in tried.head(SHOWN_RUNS).to_dict("records"):
+        cells = [_cell(run[column]) for column in (*fields, "status", *numbers)]
+        shown.add_row(*cells, *(_cell(_largest(run[column])) for column in largest))
     Console().print(shown)
-    if len(runs) > SHOWN_RUNS:
-        typer.echo(f"… and {len(runs) - SHOWN_RUNS} more in the table")
+    if len(tried) > SHOWN_RUNS:
+        typer.echo(f"… and {len(tried) - SHOWN_RUNS} more in the table")
+
+
+def _largest(cell: Any) -> float:
+    """Of an array's text, NaN left out."""
+    import numpy as np
+
+    values = _value(cell)
+    numbers = np.array(values, dtype=float) if isinstance(values, list) else np.empty(0)
+    return float(np.nanmax(numbers)) if np.isfinite(numbers).any() else math.nan
 
 
 def _print_reasons(runs: "pandas.DataFrame") -> None:

@@ -1,5 +1,6 @@
 """What can be run and checked: each paper's own catalogue, put together."""
 
+import re
 from collections.abc import Iterable
 
 from softmaxlab.errors import unknown
@@ -16,7 +17,8 @@ CLAIMS: dict[str, Claim] = {claim.id: claim for paper in _ALL for claim in paper
 
 def figure(id: str) -> type[FigureSpec]:
     if id not in FIGURES:
-        raise unknown("figure", id, FIGURES)
+        padded = re.sub(r"fig(\d)(?!\d)", r"fig0\1", id)  # fig4 is meant for fig04, not for fig14
+        raise unknown("figure", id, [name for name in FIGURES if name.endswith(padded)] or FIGURES)
     return FIGURES[id]
 
 

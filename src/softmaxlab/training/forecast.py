@@ -32,7 +32,7 @@ Track = dict[str, np.ndarray]  # step, and weight and drive [step, layer, head, 
 
 
 def forecast(run: Run | Result, at: float = 0.02) -> "pandas.DataFrame":
-    """Of each head: the key with the largest share at the end, that share, and the step at which it passes 0.9.
+    """Of each head: the key with the largest share at the end, that share, the step at which it passes 0.9, and κ.
 
     `run` is a result with `track=("heads",)`, or a spec, whose first steps are then made. The step is infinite if the
     share does not pass 0.9 before the run would end. A head that gave no weight at a recorded step has token −1 and no

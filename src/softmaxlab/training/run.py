@@ -123,7 +123,7 @@ def train(spec: Run, device: str = "cpu"):
         labelled += _measured(spec, model, held_out)
     arrays = {name: np.asarray(value.cpu() if hasattr(value, "cpu") else value) for name, value, _ in labelled}
     notes = {"steps": journal.steps, "stopped_at": stopped_at}
-    return model, Result(arrays, {name: axes for name, _, axes in labelled}, status, notes)
+    return model, Result(arrays, {name: axes for name, _, axes in labelled}, status, notes, spec)
 
 
 def _status(spec: Run, model, journal) -> Status:

@@ -102,7 +102,8 @@ class Sweep:
         """How many runs are not as they should be, and where it says why; nothing if all are."""
         counts = Counter(cells["status"] for cells in self.rows.values())
         bad = ", ".join(f"{count} {status}" for status, count in counts.items() if status not in FINE)
-        where = f"the column 'sentence' says why, {self.store.root / FOLDER} has tracebacks of those that failed"
+        where = "the column 'sentence' says why"
+        where += f", {self.store.root / FOLDER} has tracebacks" if counts[Outcome.FAILED] else ""
         return f"of {len(self.rows)} runs {bad}: {where}" if bad else ""
 
 

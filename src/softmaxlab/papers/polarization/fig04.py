@@ -8,12 +8,13 @@ from pydantic import Field
 from softmaxlab.core.result import Result
 from softmaxlab.measure.sinks import SINK
 from softmaxlab.papers.polarization.bars import Bars, draw_bars, draw_dots, legend
-from softmaxlab.papers.polarization.runs import FigureOfRuns, TaskName, chosen
+from softmaxlab.papers.polarization.runs import FigureOfRuns, TaskName, chosen, unlike
 from softmaxlab.papers.polarization.sink_runs import (
     ACCURATE,
     AUX,
     HEADS,
     OF_PAPER,
+    USUAL,
     Score,
     count,
     map_order,
@@ -56,7 +57,8 @@ class InductionRuns(FigureOfRuns):
     score: Score = "per_position"
 
     def _run(self, device: str) -> Result:
-        rows = chosen(usual_runs(self.table()), task__aux=self.aux)
+        table = self.table()
+        rows = chosen(usual_runs(table), task__aux=self.aux)
         maps = map_order(rows)
         panels = [(p, s, chosen(rows, positions=p, task__shifted=s)) for p in self.positions for s in self.shifted]
         counted = [count(part, maps, self.score) for _, _, part in panels]
@@ -67,6 +69,7 @@ class InductionRuns(FigureOfRuns):
         labels = {"map": maps, "heads": HEADS, "panel": names}
         shown = [part for _, _, part in panels]
         notes = {"aux": self.aux, "across": len(self.shifted), "score": self.score} | _lengths(shown)
+        notes["unlike"] = unlike(table, USUAL)
         score, owner = scores_of(shown[0], maps, self.score)
         arrays |= labels | {"score": score, "score_map": owner}
         axes |= {name: (name,) for name in labels} | {"score": ("each_head",), "score_map": ("each_head",)}
@@ -182,7 +185,7 @@ def drawn(result: Result) -> str:
     """How many runs, of how many of the paper, what was left out, and of what length."""
     of_paper = OF_PAPER * len(HEADS) * len(MAPS) * len(result["runs"]) if result.notes["aux"] in AUX else 0
     total = {name: int(result[name].sum()) for name in ("runs", "paper", "passed", *_counted(result))}
-    empty = "" if total["runs"] else "NOTHING IS DRAWN: no run in the table is one of this figure; "
+    empty = "" if total["runs"] else f"NOTHING IS DRAWN: {result.notes['unlike']}; "
     told = [
         empty + told_runs(total["runs"], total["paper"], of_paper),
         f"{total['passed']} with accuracy > {ACCURATE:g}",

@@ -8,7 +8,7 @@ from pydantic import Field
 from softmaxlab.core.result import Result
 from softmaxlab.papers.polarization.bars import Bars, draw_bars, draw_dots, legend
 from softmaxlab.papers.polarization.fig04 import COST, PRESETS, told_runs
-from softmaxlab.papers.polarization.runs import FigureOfRuns, TaskName, chosen, mean, where
+from softmaxlab.papers.polarization.runs import FigureOfRuns, TaskName, chosen, mean, unlike, where
 from softmaxlab.papers.polarization.sink_runs import OF_PAPER, map_order, of_paper
 from softmaxlab.papers.style import COLOURS
 from softmaxlab.training.presets import MAPS, VOCABULARIES
@@ -55,7 +55,8 @@ class FlipRuns(FigureOfRuns):
         raise NotImplementedError(f"{type(self).__name__} gives no panels")
 
     def _run(self, device: str) -> Result:
-        rows = flip_runs(self.table())
+        table = self.table()
+        rows = flip_runs(table)
         rows = where(rows, rows["task.vocab"].isin(self.vocabs))
         maps, panels = map_order(rows), self.panels()
         parts = [[chosen(rows, map=map, **values) for map in maps] for _, values in panels]
@@ -78,7 +79,8 @@ class FlipRuns(FigureOfRuns):
         axes |= {name: ("panel", "map") for name in ("runs", "paper", "ended", "behind", "mean")}
         axes |= {name: ("run",) for name in ("rate", "rate_panel", "rate_map")}
         found = {int(vocab) for line in parts for each in line for vocab in each["task.vocab"]}
-        return Result(arrays, axes, notes={"vocabs": list(self.vocabs), "vocabs_with_runs": sorted(found)})
+        notes = {"vocabs": list(self.vocabs), "vocabs_with_runs": sorted(found), "unlike": unlike(table, USUAL)}
+        return Result(arrays, axes, notes=notes)
 
     @classmethod
     def draw(cls, result: Result) -> "matplotlib.figure.Figure":
@@ -100,7 +102,7 @@ def drawn(result: Result) -> str:
     runs, paper, ended, behind = (int(result[name].sum()) for name in ("runs", "paper", "ended", "behind"))
     left_out = ((runs - ended, "diverged"), (ended - behind, "without flip rates"))
     told = [told_runs(runs, paper, of_paper), *(f"{n} {why}, left out" for n, why in left_out if n)]
-    empty = "" if runs else "NOTHING IS DRAWN: no run in the table is one of this figure; "
+    empty = "" if runs else f"NOTHING IS DRAWN: {result.notes['unlike']}; "
     return f"{empty}{', '.join(told)}; {_vocabularies(result)}"
 
 

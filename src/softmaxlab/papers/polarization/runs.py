@@ -126,6 +126,13 @@ def where(table: "pandas.DataFrame", mask: Any) -> "pandas.DataFrame":
     return table.loc[mask]  # type: ignore[return-value]
 
 
+def unlike(table: "pandas.DataFrame", usual: dict[str, Any]) -> str:
+    """Which of a figure's settings no run of a table has: why there may be nothing to draw."""
+    missing = [(name, value) for name, value in usual.items() if not len(chosen(table, **{name: value}))]
+    settings = ", ".join(f"{name.replace('__', '.')} = {value}" for name, value in missing)
+    return f"none of the {len(table)} runs has {settings}" if missing else "no run in the table is one of this figure"
+
+
 def mean(column: Any) -> float:
     """Of what is there, NaN left out; NaN of none."""
     return float(column.mean())
