@@ -9,6 +9,7 @@ from softmaxlab.core.result import Result
 from softmaxlab.measure.sinks import SINK
 from softmaxlab.papers.lines import label
 from softmaxlab.papers.studies.foretold import KNOWN, Criterion, criteria, rows_of
+from softmaxlab.papers.studies.making import results_of
 from softmaxlab.papers.studies.study import Study
 from softmaxlab.papers.style import COLOURS
 from softmaxlab.training import Induction, Run, grid
@@ -49,7 +50,9 @@ class Forecast(Study):
         return grid(base, seed=self.seeds, heads=self.heads, map=self.maps)
 
     def made(self, device: str) -> "pandas.DataFrame":
-        return _made(self.specs(), device)
+        import pandas
+
+        return pandas.concat([rows_of(result) for result in results_of(self.specs(), device)], ignore_index=True)
 
     @staticmethod
     def draw(result: Result) -> "matplotlib.figure.Figure":
@@ -66,20 +69,6 @@ class Forecast(Study):
             f"{Forecast.title}\n({runs} runs of the induction transformer, {len(table)} heads)", fontsize=12
         )
         return figure
-
-
-def _made(specs: list[Run], device: str) -> "pandas.DataFrame":
-    """Rows of runs made now, as many at once as there are processors."""
-    import tempfile
-
-    import pandas
-
-    from softmaxlab.core.store import Store
-    from softmaxlab.training import sweep
-
-    with tempfile.TemporaryDirectory() as folder:
-        sweep(specs, store=folder, device=device)
-        return pandas.concat([rows_of(result) for result in Store(folder)], ignore_index=True)
 
 
 def _draw_times(ax: "Axes", table: "pandas.DataFrame") -> None:

@@ -1,0 +1,19 @@
+"""Training runs that a study makes anew, as many at once as there are processors, and keeps nowhere."""
+
+import tempfile
+
+from softmaxlab.core.result import Result
+from softmaxlab.core.store import Store
+from softmaxlab.errors import SpecError
+from softmaxlab.training import Run, sweep
+
+
+def results_of(specs: list[Run], device: str) -> list[Result]:
+    """In the order of the specs."""
+    with tempfile.TemporaryDirectory() as folder:
+        sweep(specs, store=folder, device=device)
+        found = [Store(folder).get(spec) for spec in specs]
+    missing = [spec for spec, result in zip(specs, found) if result is None or not result.status.ok]
+    if missing:
+        raise SpecError(f"{len(missing)} of {len(specs)} runs of the study failed, {missing[0].map} the first")
+    return [result for result in found if result is not None]
