@@ -33,5 +33,10 @@ class FigureSpec(Spec):
         return "committed" if preset == "quick" and "committed" in cls.presets else preset
 
     @staticmethod
+    def seen(result: Result) -> str:
+        """What its arrays show, in a sentence with numbers; empty if a claim's verdict says it."""
+        return ""
+
+    @staticmethod
     def draw(result: Result) -> "matplotlib.figure.Figure":
         raise NotImplementedError

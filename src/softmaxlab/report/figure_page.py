@@ -75,7 +75,8 @@ def _seen(done: "Reproduction", figure: type[FigureSpec], drawn: Drawn, points: 
         row([chip(done, c.id), plain(c.statement), plain(done.judged[c.id].measured), _link(c.id)])
         for c in claims_on(figure, done.claims.values())
     ]
-    told = table(["Verdict", "Statement", "Measured", "Details"], rows) if rows else ""
+    told = f"<p>{plain(drawn.seen)}</p>" if drawn.seen else ""
+    told += table(["Verdict", "Statement", "Measured", "Details"], rows) if rows else ""
     named = "".join(
         f'<h3><a href="{UP}errata.html#{p.anchor}">Errata</a>: {inside(p.heading)}</h3>{p.body}'
         for p in points_on(figure, points or [])

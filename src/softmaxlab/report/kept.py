@@ -71,6 +71,7 @@ class Drawn:
     status: str
     spec: dict[str, Any]
     heading: str = ""  # what the picture says of itself: its runs, its settings
+    seen: str = ""  # what its arrays show, in words and numbers
     arrays: list[list[str]] = dataclasses.field(default_factory=list)  # name, axes, type
     notes: dict[str, Any] = dataclasses.field(default_factory=dict)
     provenance: dict[str, Any] = dataclasses.field(default_factory=dict)

@@ -68,7 +68,7 @@ def _drawn(spec: FigureSpec, store: Store, path: Path) -> Drawn:
     return Drawn(
         spec.id, spec.key, code_digest(), result.status.ok, str(result.status), spec.plain(), heading,
         arrays=[list(described) for described in result._rows()], notes=dict(result.notes),
-        provenance=dict(result.provenance), cpu=time.process_time() - began,
+        provenance=dict(result.provenance), seen=spec.seen(result), cpu=time.process_time() - began,
     )  # fmt: skip
 
 
