@@ -27,7 +27,7 @@ def test_the_curves_are_those_of_the_result():
     state = Polarization(**QUICK)
     drawn = polarization.panels(state)
     result = polarization.solve(state)
-    assert np.abs(lines(drawn["weights"])["token 2"] - result["scores"][1:, 1]).max() < EXACT
+    assert np.abs(lines(drawn["weights"])["token 1"] - result["scores"][1:, 1]).max() < EXACT
     assert np.abs(lines(drawn["fall"])["loss"] - result["loss"][1:]).max() < EXACT
     assert result["t"][-1] == 10**2
 

@@ -218,3 +218,18 @@ def test_a_plain_terminal_gets_question_marks_not_a_traceback():
         capture_output=True, text=True, env=os.environ | {"PYTHONIOENCODING": "ascii"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["sweep", "classification", "--jobs", "0"], "error: Invalid value for '--jobs': .* 1, got '0'\n"),
+        (["explore", "--port=99999999"], "error: Invalid value for '--port': .*, got '99999999'\n"),
+        (["frob"], "error: No such command 'frob'. Did you mean 'probe'\\?\n"),
+    ],
+)
+def test_options_that_typer_refuses_are_told_in_one_line(capsys, arguments, told):
+    with pytest.raises(SystemExit) as stop:
+        main(arguments)
+    assert stop.value.code == 2
+    assert re.fullmatch(told, capsys.readouterr().err)

@@ -58,7 +58,7 @@ def sentence(state: Polarization) -> str:
     end = f"time 10^{state.horizon:g}" if state.optimizer == "flow" else f"{result['step'][-1]:,} steps"
     winner = int(s.argmax())
     others = np.delete(s, winner)
-    told = f"After {end}, token {winner + 1} has weight {s[winner]:.4f}"
+    told = f"After {end}, token {winner} has weight {s[winner]:.4f}"
     return f"{told}; the next one has {others.max():.4f}."
 
 
@@ -80,7 +80,7 @@ def simplex(state: Polarization, others: list[Result] | None = None) -> go.Figur
     marker = {"size": 17, "color": "#ffffff", "line": {"color": NEUTRAL, "width": 3}}
     drawn.add_scatter(x=[x], y=[y], mode="markers", marker=marker, hoverinfo="skip", name="start")
     for token, ((x, y), place) in enumerate(zip(CORNERS, ("bottom center", "bottom center", "top center"))):
-        drawn.add_scatter(x=[x], y=[y], mode="text", text=[f"token {token + 1}"], textposition=place, hoverinfo="skip")
+        drawn.add_scatter(x=[x], y=[y], mode="text", text=[f"token {token}"], textposition=place, hoverinfo="skip")
     return drawn
 
 
@@ -131,7 +131,7 @@ def _lines(state: Polarization, result: Result, name: str, y: str, range: list[f
     drawn = _timed(state, result, y)
     t = _clock(state, result)[1][1:]
     for i, values in enumerate(result[name][1:].T):
-        drawn.add_trace(curve(t, values, f"token {i + 1}", token_line(i)))
+        drawn.add_trace(curve(t, values, f"token {i}", token_line(i)))
     if range:
         drawn.update_yaxes(range=range)
     return drawn

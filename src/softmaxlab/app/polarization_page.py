@@ -15,7 +15,7 @@ from softmaxlab.errors import SpecError
 NAME = "polarization"
 LEDE = (
     "Values V and scores a learn together: a token that is ahead gets more weight, and so learns faster. "
-    "Under softmax the weights end up on a single token."
+    "Under softmax and most losses the weights end up on a single token; tokens are numbered from 0."
 )
 LOSSES = {"logistic": "logistic", "square": "square", "cross_entropy": "cross-entropy", "kl": "KL, literal"}
 OPTIMIZERS = {"flow": "flow", "gd": "GD", "momentum": "momentum", "adam": "Adam", "adamw": "AdamW"}
@@ -28,7 +28,7 @@ SHOWN_PARTS = (
 TOKENS = range(MOST_TOKENS)
 TALL, LOW = 380, 250  # pixels of a picture
 KEPT_AS_THEY_ARE = (f"{NAME}-horizon", f"{NAME}-lr")  # of these no other control depends
-BELOW = "₁₂₃₄₅₆₇₈"
+BELOW = "₀₁₂₃₄₅₆₇"
 
 
 def layout(state: Polarization) -> html.Div:

@@ -1,10 +1,11 @@
 """The `softmaxlab` program. Exit codes: 0 done, 1 a claim or run failed, 2 bad input, 130 interrupted."""
 
 import io
+import itertools
 import logging
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -13,6 +14,7 @@ from softmaxlab.cli import bench, check, cite, explore, list, probe, reproduce, 
 from softmaxlab.cli.options import Plugin
 from softmaxlab.errors import SoftmaxlabError
 
+UsageError = typer.BadParameter.__bases__[0]  # whatever typer raises for options and arguments
 INTERRUPTED = 130  # typer's exit code for Ctrl-C
 
 app = typer.Typer(
@@ -57,7 +59,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
     logging.getLogger("softmaxlab").setLevel(logging.INFO)
     try:
-        app(arguments)
+        sys.exit(app(arguments, standalone_mode=False))
+    except UsageError as error:
+        if not str(error):  # without arguments: the help has been printed
+            sys.exit(2)
+        typer.echo(f"error: {error.format_message()}{_got(error, arguments or sys.argv[1:])}", err=True)
+        sys.exit(2)
     except SoftmaxlabError as error:
         typer.echo(f"error: {error}", err=True)
         sys.exit(2)
@@ -68,3 +75,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if stop.code == INTERRUPTED:
             typer.echo("interrupted; finished results are kept", err=True)
         raise
+
+
+def _got(error: Any, arguments: Sequence[str]) -> str:
+    """The value given to the option that was refused, which typer does not tell."""
+    options = getattr(getattr(error, "param", None), "opts", ())
+    given = [after for option, after in itertools.pairwise(arguments) if option in options]
+    given += [one.partition("=")[2] for one in arguments if "=" in one and one.partition("=")[0] in options]
+    return f", got {given[-1]!r}" if given and given[-1] not in error.format_message() else ""

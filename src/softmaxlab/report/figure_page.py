@@ -47,7 +47,7 @@ def _labels(done: "Reproduction", figure: type[FigureSpec], drawn: Drawn) -> str
         told.append(note("Drawn from tables of earlier runs that come with softmaxlab, not from runs made now."))
     if not drawn.ok and not drawn.error:
         told.append(note(f"Status: {escape(drawn.status)}", bad=True))
-    if figure.shown_at(done.preset) == "quick" and (changed := figure.presets["quick"]) != figure.presets["paper"]:
+    if figure.shown_at(done.preset) == "quick" and (changed := figure.presets["quick"]):
         told.append(note(f"Preset <code>quick</code>, smaller than the paper's: {_settings(figure, changed)}."))
     return "".join(told)
 

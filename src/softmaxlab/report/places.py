@@ -10,7 +10,7 @@ from softmaxlab.papers.claim import Claim
 from softmaxlab.papers.figure import FigureSpec
 from softmaxlab.report.prose import markdown
 
-NAMED = re.compile(r"(Figure|Theorem|Lemma|Proposition|Appendix)s? ([\w.]+(?:(?:, | and | to )[\dA-Z][\w.]*)*)")
+NAMED = re.compile(r"(Figure|Theorem|Lemma|Proposition|Appendix)s? ([\w.]+(?:(?:, | and | to )(?:\d|[A-Z]\b)[\w.]*)*)")
 PAPERS = {
     "varre2026polarization": "Polarization",
     "sagitova2026specialization": "Specialization",

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import numpy as np
 from pydantic import Field
 
+from softmaxlab.attention.catalogue import MAPS
 from softmaxlab.attention.compare import Compare, ScoreMaps, score_maps
 from softmaxlab.core.random import generator
 from softmaxlab.core.result import Result
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     import matplotlib.figure
 
 COLUMNS = 7
+ROUNDING = 1e-12  # of a row's sum, in parts of its weights' sizes: a few hundred terms in float64
+COMPARED = ("softmax", "sparsemax", "sigmoid")
 
 
 class Maps(FigureSpec):
@@ -36,6 +39,25 @@ class Maps(FigureSpec):
     def _run(self, device: str) -> Result:
         scores = self.scale * generator(self.seed, "scores").standard_normal((1, self.tokens, self.tokens))
         return simulate(Compare(scores=scores, maps=self.maps, causal=True), device=device)
+
+    @staticmethod
+    def seen(result: Result) -> str:
+        """Which rows sum to one, and how much of a row its largest weight takes."""
+        w, names = result["weights"], [str(name) for name in result["map"]]
+        one = (np.abs(w.sum(axis=-1) - 1.0) <= ROUNDING * np.abs(w).sum(axis=-1)).all(axis=(1, 2))
+        told = np.array([MAPS[name].row_stochastic for name in names])
+        sums = (
+            f"Rows sum to one under {one[told].sum()} of {told.sum()} maps that normalise them"
+            f" and {one[~told].sum()} of {(~told).sum()} others"
+        )
+        if w.shape[-2] < 2:
+            return f"{sums}; with one key there is nothing to concentrate on."
+        rows = w[:, :, 1:]  # of two keys and more
+        largest = (rows.max(axis=-1) / rows.sum(axis=-1)).mean(axis=(1, 2))
+        shares = {name: largest[names.index(name)] for name in COMPARED if name in names}
+        equal = (1.0 / np.arange(2, w.shape[-1] + 1)).mean()
+        parts = "".join(f", {share:.2f} under {name}" for name, share in shares.items())
+        return f"{sums}; the largest weight's mean share of a row is {equal:.2f} if all are equal{parts}."
 
     @staticmethod
     def draw(result: Result) -> "matplotlib.figure.Figure":

@@ -8,6 +8,7 @@ from pydantic import Field
 from softmaxlab.attention import MAPS
 from softmaxlab.core.registry import Named
 from softmaxlab.core.result import Result
+from softmaxlab.measure.sinks import SINK
 from softmaxlab.papers.figure import FigureSpec
 from softmaxlab.papers.gather import status_of
 from softmaxlab.training import Induction, Run
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     import matplotlib.figure
     from matplotlib.axes import Axes
 
+REPORTED = {"softmax": True, "sigmoid": False, "linear": False}  # whether a sink emerges
 MapName = Annotated[str, Named(MAPS)]
 
 
@@ -60,6 +62,19 @@ class Fig01(FigureSpec):
 
     def _fields(self, map: str) -> dict[str, Any]:
         return {"map": map} | {name: getattr(self, name) for name in ("heads", "lr", "epochs", "seed")}
+
+    @staticmethod
+    def seen(result: Result) -> str:
+        """How many heads of each map are sinks, and whether for softmax alone among the paper's three."""
+        if "sink_score" not in result:
+            return f"There are no sink scores, as not every run finished ({result.status})."
+        heads = result["sink_score"].shape[1]
+        sinks = dict(zip(map(str, result["map"]), (result["sink_score"] > SINK).sum(axis=1).tolist()))
+        told = ", ".join(f"{n} of {heads} under {name}" for name, n in sinks.items())
+        unlike = [name for name, n in sinks.items() if name in REPORTED and (n > 0) != REPORTED[name]]
+        verdict = f", unlike the paper's under {' and '.join(unlike)}" if unlike else ""
+        least = result["induction_accuracy"].min()
+        return f"Heads with a sink score above {SINK:g}: {told}{verdict}; the least induction accuracy is {least:.3f}."
 
     @staticmethod
     def draw(result: Result) -> "matplotlib.figure.Figure":

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import matplotlib.axes
     import matplotlib.figure
 
+NEARLY = 0.9  # weight from which on a picture shows one token alone
 LATE = 1e2  # from where on log t is worth drawing
 
 
@@ -54,6 +55,24 @@ class Fig02(FigureSpec):
         axes |= {f"descent_{name}": ("descent_t", "token") for name in ("scores", "u")}
         return Result(
             {**arrays, "bound": bound, "b": self.norm**2}, axes, status_of((flow, descent), ("flow", "descent"))
+        )
+
+    @staticmethod
+    def seen(result: Result) -> str:
+        """The winner's weight and the ways of the u, and at how many times their order is that of the start."""
+        s, u = result["scores"], result["u"]
+        known = np.flatnonzero(np.isfinite(s).all(axis=1) & np.isfinite(u).all(axis=1))
+        if not len(known):
+            return "Nothing is there: no weights or projections are finite."
+        first, end = known[0], known[-1]
+        winner, grown = s[end].argmax(), u[end] - u[first]
+        both = np.concatenate([u, result["descent_u"]])[:, np.argsort(-u[first])]
+        kept = (np.diff(both, axis=1) < 0).all(axis=1)  # false where one is NaN
+        far = "nearly one-hot" if s[end, winner] > NEARLY else "far from one-hot"
+        return (
+            f"At t = {result['t'][end]:.3g} token {winner} has weight {s[end, winner]:.4f}, {far}; its u has grown by"
+            f" {grown[winner]:.1f}, the others' by {np.delete(grown, winner).max():.1f} at most, and their order is"
+            f" kept at {kept.sum()} of {len(kept)} times of flow and descent."
         )
 
     @staticmethod

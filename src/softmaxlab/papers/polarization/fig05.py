@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SHOWN = 2  # samples
+NEARLY_ALL = 0.9  # share of the weight
 APART = 0.06  # of the height of a panel: nearer names would touch
 NAMED = 2  # names in one place, more are only counted
 
@@ -58,6 +59,19 @@ class Fig05(FigureSpec):
         return {name: getattr(self, name) for name in ("lr", "epochs", "seed")}
 
     @staticmethod
+    def seen(result: Result) -> str:
+        """The largest share of each sample at the end, or where a run's weights are known last."""
+        largest = {str(name): _last(_shares(w)).max(axis=-1) for name, w in zip(result["map"], result["weights"])}
+        if not any(np.isfinite(shares).any() for shares in largest.values()):
+            return "Nothing is there: no share of a weight is finite."
+        parts = [f"{' and '.join(f'{share:.3f}' for share in part)} under {name}" for name, part in largest.items()]
+        told = f"In the end the token with most of the weight of CLS has a share of {', '.join(parts)}"
+        if "softmax" not in largest:
+            return f"{told}; softmax is not among the maps."
+        above = largest["softmax"] > NEARLY_ALL
+        return f"{told}: nearly all (above {NEARLY_ALL:g}) in {above.sum()} of {len(above)} samples under softmax."
+
+    @staticmethod
     def draw(result: Result) -> "matplotlib.figure.Figure":
         from matplotlib.figure import Figure
 
@@ -83,6 +97,12 @@ def _shares(weights: np.ndarray) -> np.ndarray:
     """Of weights [..., key]; NaN where there is no weight."""
     total = weights.sum(axis=-1, keepdims=True)
     return weights / np.where(total == 0, np.nan, total)
+
+
+def _last(shares: np.ndarray) -> np.ndarray:
+    """The last [sample, key] of shares [step, sample, key] without a NaN; the first if all have one."""
+    known = np.flatnonzero(np.isfinite(shares).all(axis=(1, 2)))
+    return shares[known[-1] if len(known) else 0]
 
 
 def _name_ends(ax: "Axes", ends: np.ndarray, names: list[str], span: float) -> None:

@@ -80,6 +80,22 @@ class Fig07(FigureSpec):
         return Result(arrays, axes)
 
     @staticmethod
+    def seen(result: Result) -> str:
+        """In how many panels the softmax model is the sparser one, and both means."""
+        means = []
+        for panel in dict.fromkeys(result["panel"].tolist()):
+            rows = np.flatnonzero(result["panel"] == panel)
+            means += _softmax_and_sigmoid({str(result["model"][i]): _mean(result["sparsity"][i]) for i in rows})
+        if not means:
+            return "Nothing can be compared: no panel has both a softmax and a sigmoid model."
+        sparser = sum(softmax > sigmoid for softmax, sigmoid in means)
+        parts = "; ".join(f"{softmax:.2f} against {sigmoid:.2f}" for softmax, sigmoid in means)
+        return (
+            f"The heads under softmax are sparser than those under sigmoid in {sparser} of {len(means)} panels"
+            f" (mean sparsity {parts}), in models other than the paper's."
+        )
+
+    @staticmethod
     def draw(result: Result) -> "matplotlib.figure.Figure":
         from matplotlib.figure import Figure
 
@@ -93,6 +109,19 @@ class Fig07(FigureSpec):
         other = "" if set(panels) <= set(PANELS) else "other tables; "
         picture.suptitle(f"{Fig07.title}\n({other}not the paper's models of 7 billion parameters)", fontsize=11)
         return picture
+
+
+def _softmax_and_sigmoid(means: dict[str, float]) -> list[tuple[float, float]]:
+    """The two means of a panel's models, if it has both: swaps are named "map:bias", and the model itself has softmax."""
+    named = {Path(name).name: value for name, value in means.items()}
+    softmax = named.get("softmax", next((value for name, value in named.items() if ":" not in name), None))
+    sigmoid = next((value for name, value in named.items() if name.partition(":")[0] == "sigmoid"), None)
+    return [] if softmax is None or sigmoid is None else [(softmax, sigmoid)]
+
+
+def _mean(values: np.ndarray) -> float:
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if len(known) else np.nan
 
 
 def _histogram(ax: "Axes", models: list[tuple[str, np.ndarray]]) -> None:

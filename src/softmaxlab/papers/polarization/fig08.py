@@ -39,6 +39,17 @@ class Fig08(FigureSpec):
         return Result({"tokens": tokens, "first": first}, {"tokens": ("token",)}, notes={"vocab": self.vocab})
 
     @staticmethod
+    def seen(result: Result) -> str:
+        """How many tokens are distinct, and whether the answer is what followed the token that comes again."""
+        tokens, first = result["tokens"].tolist(), int(result["first"])
+        *seen, again, answer = token_names(result["tokens"], result.notes["vocab"])
+        followed = "what" if tokens[-1] == tokens[first + 1] else "not what"
+        return (
+            f"The sequence is BOS, {len(seen) - 1} tokens of which {len(set(seen[1:]))} are distinct, {again}, and then"
+            f" {answer}, which is {followed} followed {seen[first]} at place {first}."
+        )
+
+    @staticmethod
     def draw(result: Result) -> "matplotlib.figure.Figure":
         from matplotlib.figure import Figure
 
@@ -96,6 +107,17 @@ class Fig09(FigureSpec):
         axes = {"tokens": ("swap", "sample", "key"), "weights": ("swap", "sample", "key")}
         axes |= {"prediction": ("swap", "sample"), "swapped": ("sample",)}
         return Result(arrays, axes, trained.status)
+
+    @staticmethod
+    def seen(result: Result) -> str:
+        """The predictions before and after, with the weights of the tokens that were swapped."""
+        before, after = (label.tolist() for label in result["prediction"])
+        w = [result["weights"][0, sample, token] for sample, token in enumerate(result["swapped"])]
+        swapped = "are swapped" if before[0] != before[1] and after == before[::-1] else "are not swapped"
+        return (
+            f"With the swap of the most attended tokens, of weight {w[0]:.3f} and {w[1]:.3f}, the predicted labels go"
+            f" from {before[0]} and {before[1]} to {after[0]} and {after[1]}: they {swapped}."
+        )
 
     @staticmethod
     def draw(result: Result) -> "matplotlib.figure.Figure":

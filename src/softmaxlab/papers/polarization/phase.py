@@ -83,6 +83,20 @@ class Phase(FigureSpec):
         return simulate(Flow(loss="logistic", beta=np.array([self.norm]), V=np.array([u]) / self.norm, a=a, **rules))
 
     @staticmethod
+    def seen(result: Result) -> str:
+        """How well the invariant is kept, and how often the largest u(0) does not win."""
+        x, w, (_, lead), s = result["x"], result["w"], result["lead"], result["scores"][1]
+        two, three = np.isfinite(x[:, -1]), np.isfinite(s[:, -1]).all(axis=1) & (lead > 0)  # without a lead, no order
+        lost_two = np.sign(x[two, -1]) != np.sign(w[two, 0])
+        lost_three = s[three, -1].argmax(axis=1) != 0
+        drift = result["drift"][np.isfinite(result["drift"])]
+        kept = f"kept to {drift.max():.0e} in {len(drift)} of {len(x)} runs" if len(drift) else "not known in any run"
+        return (
+            f"For two tokens the invariant is {kept}; the token with the largest u(0) loses from {lost_two.sum()} of"
+            f" {len(lost_two)} starts with two tokens and {lost_three.sum()} of {len(lost_three)} with three."
+        )
+
+    @staticmethod
     def draw(result: Result) -> "matplotlib.figure.Figure":
         from matplotlib.figure import Figure
 

@@ -94,6 +94,21 @@ class Softmax1(FigureSpec):
         return Flow(**(start | {"V": V}), map=MAPS[1], t_end=t_end, points=self.points)
 
     @staticmethod
+    def seen(result: Result) -> str:
+        """Both maps' winners, the limit of nowhere's weight, and the heads that shut and opened."""
+        s = result["scores"]
+        known = np.flatnonzero(np.isfinite(s).all(axis=(0, 2)))
+        if not len(known):
+            return "Nothing is there: no weights are finite."
+        ends, t = s[:, known[-1]], result["t"][known[-1]]
+        same = "the same winner" if len(set(ends.argmax(axis=1).tolist())) == 1 else "different winners"
+        left = " and ".join(f"{1.0 - end.max():.1e} under {name}" for name, end in zip(result["map"], ends))
+        return (
+            f"The maps have {same} and leave it short of 1 by {left} at t = {t:.0e}; nowhere's weight times bΓ² is"
+            f" {result['nowhere_limit'][-1]:.2f} at Γ = {result['strength'][-1]:.0e}, limit 2; {_openings(result)}."
+        )
+
+    @staticmethod
     def draw(result: Result) -> "matplotlib.figure.Figure":
         from matplotlib.figure import Figure
 
@@ -125,6 +140,18 @@ def shut_bottom(p: int, depth: float) -> tuple[float, float]:
     reach = p - depth**2 / 2.0
     a = float(brentq(lambda a: a + p * np.exp(a) - reach, -(depth**2) - p, 1.0))  # type: ignore[arg-type]
     return p * np.exp(a) / (1.0 + p * np.exp(a)), 2.0 * np.sqrt(2.0 * np.pi) * np.exp(-a)
+
+
+def _openings(result: Result) -> str:
+    """How many heads shut, and how far from the foretold times they opened again."""
+    t, factors, shut = result["shut_t"], [], 0
+    for total, foretold in zip(result["total"], result["opening"]):
+        below = np.flatnonzero(total < OPEN)
+        shut += bool(len(below))
+        if len(below) and below[-1] + 1 < len(t) and np.isfinite(total[below[-1] + 1]):
+            factors.append(np.exp(np.abs(np.log(t[below[-1] + 1] / foretold))))
+    near = f", within a factor {max(factors):.2f} of the foretold times" if factors else ""
+    return f"{len(factors)} of {shut} shut heads open again{near}"
 
 
 def _with_total(run: Result) -> Result:

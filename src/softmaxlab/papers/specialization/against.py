@@ -163,7 +163,7 @@ def _draw_row(row: Any, result: Result, i: int) -> None:
     apart = f"heads separate: visible at τ = {visible:.0f}"
     if half > visible:  # else they have only begun to, and half of that means nothing
         apart += f", half at {half:.0f}"
-    apart = apart if np.isfinite(visible) else f"heads have not separated by τ = {tau[-1]:.0f}"
+    apart = apart if np.isfinite(visible) else f"no separation along this one by τ = {tau[-1]:.0f}"
     label(loss, "", "loss", CALLED[str(result["map"][i])])
     label(first, "", curves.feature_name(0))
     label(second, "", curves.feature_name(1), apart)

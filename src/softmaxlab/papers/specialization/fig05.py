@@ -39,7 +39,7 @@ class Fig05(FigureSpec):
     place: ClassVar[str] = "Figure 5"
     reports: ClassVar[str] = (
         "With one-hot spikes Bayes-softmax is at the Bayes risk from H = F on; with flipping spikes softmax and "
-        "softmax-1 are close at all strengths (not reproduced at ν = 4), with a Gaussian signal softmax stays behind"
+        "softmax-1 are close at all strengths, with a Gaussian signal softmax stays behind"
     )
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "quick": {"heads": (1, 2, 4, 5), "nus": (1.0, 4.0, 10.0), "runs": 1, "samples": 2**10, "tau_end": 500.0},

@@ -41,10 +41,7 @@ class Fig07(FigureSpec):
     title: ClassVar[str] = "Pruning heads: for Bayes-softmax the rescaling rule decides"
     source: ClassVar[str] = "sagitova2026specialization"
     place: ClassVar[str] = "Figure 7"
-    reports: ClassVar[str] = (
-        "Many heads can be removed at little loss, for Bayes-softmax all but one per feature (true if the kept heads "
-        "are renormalised or keep their total weight, false if divided by their number)"
-    )
+    reports: ClassVar[str] = "Many heads can be removed at little loss, for Bayes-softmax all but one per feature"
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "quick": {"runs": 1, "samples": 2**9, "tau_end": 500.0, "tau_end_softmax1": 500.0, "judged": 2**9},
         "paper": {"runs": 5, "tau_end": 3000.0, "tau_end_softmax1": 1e4},

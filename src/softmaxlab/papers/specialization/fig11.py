@@ -28,10 +28,7 @@ class Fig11(FigureSpec):
     title: ClassVar[str] = "The cosine similarity of two softmax heads, not their specialization, grows with $ν_1$"
     source: ClassVar[str] = "sagitova2026specialization"
     place: ClassVar[str] = "Figure 11"
-    reports: ClassVar[str] = (
-        "The paper says that specialization grows with ν1 and falls with ν2; it is the cosine similarity that grows "
-        "with ν1, and it falls with ν2 where ν1 is small"
-    )
+    reports: ClassVar[str] = "Specialization grows with ν1 and falls with ν2"
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "quick": {"samples": 2**11, "tau_end": 1000.0, "nu1": (1.0, 2.0, 4.0, 8.0), "nu2": (1.0, 2.0, 4.0, 8.0)},
         "paper": {},

@@ -62,9 +62,7 @@ class Fig13(Fig12):
         "Two heads on flipping spikes, softmax-1: like softmax at first, then to θ where $ν_1$ is small"
     )
     place: ClassVar[str] = "Figure 13"
-    reports: ClassVar[str] = (
-        "Softmax-1 behaves much like softmax (ours: only at first; late, heads reach the values of θ where ν1 is small)"
-    )
+    reports: ClassVar[str] = "Softmax-1 behaves much like softmax"
 
     map: MapName = "softmax1"
 
