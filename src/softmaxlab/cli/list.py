@@ -30,7 +30,12 @@ def _figures() -> list[dict[str, Any]]:
     from softmaxlab.papers.catalogue import FIGURES
 
     return [
-        {"id": f.id, "paper": f.source, "title": f.title, "cost": {preset: f.cost[preset] for preset in f.presets}}
+        {
+            "id": f.id,
+            "paper": f.source,
+            "title": f.title.replace("$", ""),
+            "cost": {name: f.cost[name] for name in f.presets},
+        }
         for f in FIGURES.values()
     ]
 

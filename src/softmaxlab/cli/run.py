@@ -44,7 +44,7 @@ def command(
     result = simulate(spec, store=store, device=device)
     name = _name(spec, bool(changes) or what.endswith(".json"))
     drawn = plot(result) if can_plot(result) else None
-    caption = " ".join(drawn.get_suptitle().split()) if drawn else ""
+    caption = " ".join(drawn.get_suptitle().replace("$", "").split()) if drawn else ""
     picture = save(drawn, Path(out) / f"{name}{_look(preset, style)}", format, style) if drawn else None
     _report(name, result, store.folder(spec.key), picture, caption, json)
     if not result.status.ok:

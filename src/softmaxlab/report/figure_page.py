@@ -37,7 +37,7 @@ def figure_body(done: "Reproduction", id: str, points: list[Point] | None) -> st
 def _picture(figure: type[FigureSpec], drawn: Drawn, name: str) -> str:
     if drawn.error:
         return note(f"<b>No picture: {escape(drawn.status)}.</b>", bad=True) + copyable(drawn.error, "error")
-    return picture(f"{name}.svg", f"{figure.place}: {figure.title}", escape(drawn.heading))
+    return picture(f"{name}.svg", f"{figure.place}: {figure.title}", plain(drawn.heading))
 
 
 def _labels(done: "Reproduction", figure: type[FigureSpec], drawn: Drawn) -> str:
