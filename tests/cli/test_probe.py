@@ -451,6 +451,7 @@ def test_a_model_that_cannot_switch_is_measured_when_asked(capsys, tmp_path):
         ("--bias 3 belongs to --swap", ["--swap", "softmax1:1", "--swap", "elu", "--bias", "3"]),
         ("takes no bias", ["--swap", "sparsemax", "--bias", "1"]),
         ("unknown bias 'calibrate', did you mean", ["--swap", "softmax1", "--bias", "calibrate"]),
+        ("unknown bias 'abc', known: a number, calibrated", ["--swap", "softmax1:abc"]),
         ("--bias must be finite", ["--swap", "softmax1", "--bias", "nan"]),
         ("is for the maps sigmoid", ["--swap", "softmax1", "--bias", "-log n"]),
         ("--swap mlp: this map needs a network", ["--swap", "mlp"]),
@@ -579,3 +580,16 @@ def test_the_demo_model_shows_its_sink(capsys):
     assert (top["layer"], top["position"], top["dimension"]) == (11, 0, 507)
     assert top["top"] > 15_000
     assert 0 in found["kv_cache"]["keep_positions"]
+
+
+def test_files_of_others_are_not_touched_and_an_earlier_probe_is_written_anew(capsys, folder, tmp_path):
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "cross.csv").write_text("mine")
+    refused(capsys, "cross.csv is there and is of no probe", str(folder), *SMALL, "--out", str(mine))
+    assert (mine / "cross.csv").read_text() == "mine"
+    (mine / "cross.csv").rename(mine / "notes.csv")
+    for _ in range(2):
+        assert call(capsys, str(folder), *SMALL, "--out", str(mine))[0] == 0
+    assert (mine / "notes.csv").read_text() == "mine"
+    assert (mine / "heads.csv").is_file()

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from softmaxlab.probing import watch
+from softmaxlab.probing.conclusions import _ranges
 from tests.probing.families import FAMILIES, LAYERS, batch, build, paddings
 
 AGREES = 1e-5  # the same float32 numbers, summed in another order
@@ -74,3 +75,7 @@ def test_blocks_of_an_encoder_decoder():
         model(**batch("t5", "left"))
     blocks = [f"{part}.block.{number}" for part in ("encoder", "decoder") for number in range(LAYERS)]
     assert w.activations()["module"].tolist() == blocks
+
+
+def test_layers_are_told_in_ranges():
+    assert _ranges([28, 2, 11, 12, 13, 2]) == "2, 11–13, 28"

@@ -110,3 +110,10 @@ def test_a_change_is_paired():
 def test_a_change_needs_the_same_tokens():
     with pytest.raises(SpecError, match="same sequences"):
         change(Loss(np.ones(2), np.array([3.0, 4.0])), Loss(np.ones(2), np.array([3.0, 5.0])))
+
+
+def test_ids_beyond_the_vocabulary_are_refused():
+    model = build("gpt2")
+    known = model.get_input_embeddings().num_embeddings
+    with pytest.raises(SpecError, match=f"input_ids must be below {known}, .*, got {known}"):
+        loss(model, [torch.tensor([1, 2, known])])

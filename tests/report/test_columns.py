@@ -8,7 +8,8 @@ from matplotlib.figure import Figure
 
 from softmaxlab.cli.run import command
 from softmaxlab.papers.catalogue import figure
-from softmaxlab.papers.style import LARGEST, PAGE, SMALLEST, STYLES, save
+from softmaxlab.papers.style import PAGE, STYLES, save
+from softmaxlab.papers.words import LARGEST, SMALLEST
 
 WIDTHS = {"icml": 3.25, "neurips": 5.5, "aps": 3.375}  # inches, from the journals' instructions
 

@@ -18,7 +18,9 @@ INTERRUPTED = 130
 FLAG = " "  # shown after a flag, which takes no value
 
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="A folder, a .gguf file, a Hub id, or smollm2, the demo.")]
-Text = Annotated[str, Option(metavar="FILE", help="Text or .jsonl file, - for stdin, or built in: python, licence.")]
+Text = Annotated[
+    str, Option(metavar="FILE", help="Text or .jsonl file, - for stdin, or built in: python, licence, kjv.")
+]
 Length = Annotated[int | None, Option(metavar="T", help="Tokens of a sequence; 512, or what the model takes.")]
 Samples = Annotated[int, Option(metavar="N", help="Number of sequences.")]
 Bos = Annotated[str, Option(metavar="auto|yes|no", help="Begin with a BOS token; auto: as the tokenizer does.")]

@@ -131,3 +131,7 @@ def _check_folder(folder: Path) -> None:
         raise SpecError(f"--out {str(folder)!r}: {there} is a file, expected a folder")
     if not os.access(there, os.W_OK):
         raise SpecError(f"--out {str(folder)!r}: {there} cannot be written to")
+    from softmaxlab.report.probe_record import foreign
+
+    if found := foreign(folder):
+        raise SpecError(f"--out {str(folder)!r}: {found} is there and is of no probe, give another folder")

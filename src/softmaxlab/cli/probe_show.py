@@ -40,7 +40,9 @@ def show(record: Record, layers: tuple[int, ...] | None, files: Sequence[Path]) 
         typer.echo(f"\nwritten to {files[0].parent}: {names}")
     typer.echo("")
     if record.interrupted:
-        typer.echo(f"Interrupted after {first.found.tokens} tokens: the numbers are of those.")
+        typer.echo(
+            f"Interrupted after {first.found.tokens} tokens: the numbers are of those, and later steps were left out."
+        )
     closing = record.closing()
     typer.echo("\n".join(closing))
     if any("…" in line for line in closing):

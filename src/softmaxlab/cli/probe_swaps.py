@@ -45,7 +45,7 @@ class Swap:
     def _unfit(self, bias: str) -> SpecError:
         if bias == PER_ROW:
             return SpecError(f'--swap {self.map}: the bias "{PER_ROW}" is for the maps {" and ".join(LOG_N)}')
-        return unknown("bias", bias, self._named())
+        return unknown("bias", bias, [*self._named(), "a number"])
 
 
 def swaps(written: Sequence[str], bias: str | None) -> tuple[Swap, ...]:

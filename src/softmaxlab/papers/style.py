@@ -6,13 +6,14 @@ text is 7 to 9 points, and legends of many entries go below. Its heading belongs
 
 import math
 import re
-import textwrap
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softmaxlab.core.files import atomic
 from softmaxlab.errors import unknown
+from softmaxlab.papers import words
+from softmaxlab.papers.words import LETTER, SHORT, SMALLEST
 
 if TYPE_CHECKING:
     import matplotlib.figure
@@ -24,13 +25,12 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 
 STYLES = {"screen": None, "icml": 3.25, "neurips": 5.5, "aps": 3.375}  # inches of a column; None: as it was drawn
 FORMATS = ("png", "svg", "pdf")
-SMALLEST, LARGEST = 7.0, 9.0  # points of text in a journal
 PANEL = 1.36  # inches that a panel needs across, and
-LOWEST, HIGHEST = 1.55, 2.6  # down, its labels included
+LOWEST, HIGHEST = 1.55, 2.6  # down, its labels included;
+BARE = 0.9  # both, if it has no labels
 PAGE = 9.0  # inches, the highest picture
-LETTER = 0.58  # mean width of a letter, of the size of the text
 ENTRIES = 3  # of a legend inside a panel
-SHORT = 4  # letters
+DPI = 300  # of a journal's picture
 
 
 def save(figure: "matplotlib.figure.Figure", path: Path, format: str = "png", style: str = "screen") -> Path:
@@ -44,7 +44,7 @@ def save(figure: "matplotlib.figure.Figure", path: Path, format: str = "png", st
     stamp = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(format)
     settings: dict[Any, Any] = {"svg.hashsalt": "softmaxlab", "svg.fonttype": "path", "pdf.fonttype": 42}
     with atomic(path) as draft, matplotlib.rc_context(settings):
-        figure.savefig(draft, format=format, dpi=150 if style == "screen" else 300, metadata=stamp)
+        figure.savefig(draft, format=format, dpi=150 if style == "screen" else DPI, metadata=stamp)
     return path
 
 
@@ -59,20 +59,28 @@ def check_look(format: str, style: str) -> None:
 def _fit(figure: "matplotlib.figure.Figure", column: float) -> None:
     """Make a picture as wide as a column, and as high as its panels then need."""
     import matplotlib.lines
+    import matplotlib.patches
 
+    inside = words.notes_inside(figure)
     width, height = figure.get_size_inches()
     rows, across = _grid(figure)
-    fit = math.ceil(across / math.ceil(across / max(1, int(column // _needed(figure)))))
-    panel = min(HIGHEST, max(LOWEST, (height / rows) / (width / across) * column / fit))
+    least, lowest = _needed(figure)
+    fit = across if _is_bound(figure) else _side_by_side(figure, min(across, max(1, int(column // least))))
+    panel = min(HIGHEST, max(lowest, (height / rows) / (width / across) * column / fit))
     shrink = min(1.0, (column / fit) / (width / across))
     down = _set_anew(figure, rows, across, fit) if fit < across else rows
     figure.suptitle("")
-    _write_anew(figure, shrink, column / fit, panel)
+    words.resize(figure, shrink, column / fit)
     below = _move_legends(figure, column, column / fit)
     figure.set_size_inches(column, min(PAGE, down * panel + below))
+    figure.set_dpi(DPI)  # letters are a little wider or narrower at another
+    words.settle(figure, inside)
+    thinner = max(0.6, shrink**0.5)
     for line in figure.findobj(matplotlib.lines.Line2D):
-        line.set_linewidth(line.get_linewidth() * max(0.6, shrink**0.5))
-        line.set_markersize(line.get_markersize() * max(0.6, shrink**0.5))
+        line.set_linewidth(line.get_linewidth() * thinner)
+        line.set_markersize(line.get_markersize() * thinner)
+    for patch in figure.findobj(matplotlib.patches.Patch):
+        patch.set_linewidth(patch.get_linewidth() * thinner)
 
 
 def _panels(figure: "matplotlib.figure.Figure") -> "list[Axes]":
@@ -88,13 +96,35 @@ def _grid(figure: "matplotlib.figure.Figure") -> tuple[int, int]:
     return specs[0].get_gridspec().get_geometry()
 
 
-def _needed(figure: "matplotlib.figure.Figure") -> float:
-    """Inches that a panel needs across: more if names stand side by side below it."""
-    counts = [0]
+def _is_bound(figure: "matplotlib.figure.Figure") -> bool:
+    """All panels share colour bars, which stand beside them only as long as rows stay whole."""
+    bars = (getattr(ax, "_colorbar_info", {}) for ax in figure.axes)
+    shared = [ax for bar in bars if len(bar.get("parents", ())) > 1 for ax in bar["parents"]]
+    return set(shared) == set(_panels(figure))
+
+
+def _is_list(figure: "matplotlib.figure.Figure") -> bool:
+    """Panels that end within a row are a list, whose rows mean nothing."""
+    rows, across = _grid(figure)
+    return rows > 1 and sum(ax.get_visible() for ax in _panels(figure)) < rows * across
+
+
+def _side_by_side(figure: "matplotlib.figure.Figure", most: int) -> int:
+    """At most `most` panels, and no fewer in the last row than must be."""
+    number = sum(ax.get_visible() for ax in _panels(figure)) if _is_list(figure) else _grid(figure)[1]
+    return math.ceil(number / math.ceil(number / most))
+
+
+def _needed(figure: "matplotlib.figure.Figure") -> tuple[float, float]:
+    """Inches that a panel needs across and down: more if names stand side by side below it, less if it is bare."""
+    needed = [0.0]
     for ax in figure.axes:
         names = [text for text in ax.get_xticklabels() if text.get_rotation()]
-        counts += [len(names)] if any(len(text.get_text()) > SHORT for text in names) else []
-    return max(PANEL, max(counts) * 1.05 * SMALLEST / 72 + 0.5)
+        if any(len(text.get_text()) > SHORT for text in names):
+            needed.append(len(names) * 1.05 * SMALLEST / 72 + 0.5)
+        needed.append(words.longest_word(ax.get_title()) + words.GAP)
+    bare = all(not (len(ax.get_xticks()) or len(ax.get_yticks())) for ax in _panels(figure) if ax.get_visible())
+    return max(BARE if bare else PANEL, *needed), BARE if bare else LOWEST
 
 
 def _set_anew(figure: "matplotlib.figure.Figure", rows: int, across: int, fit: int) -> int:
@@ -103,12 +133,12 @@ def _set_anew(figure: "matplotlib.figure.Figure", rows: int, across: int, fit: i
 
     parts = math.ceil(across / fit)
     panels = [ax for ax in _panels(figure) if ax.get_visible()]
-    gaps = rows * (parts * fit - across)
-    down = math.ceil(len(panels) / fit) if gaps > fit else rows * parts
+    close = rows * (parts * fit - across) > fit or _is_list(figure)
+    down = math.ceil(len(panels) / fit) if close else rows * parts
     grid = GridSpec(down, fit, figure=figure)
     for i, ax in enumerate(panels):
         row, column = divmod(ax.get_subplotspec().num1, across)  # type: ignore[union-attr]
-        place = divmod(i, fit) if gaps > fit else (row * parts + column // fit, column % fit)
+        place = divmod(i, fit) if close else (row * parts + column // fit, column % fit)
         ax.set_subplotspec(grid[place])
         # panels that shared a scale left its numbers to a neighbour, which may now stand elsewhere
         if ax.axison and len(ax.get_shared_y_axes().get_siblings(ax)) > 1 and place[1] == 0:
@@ -118,52 +148,6 @@ def _set_anew(figure: "matplotlib.figure.Figure", rows: int, across: int, fit: i
     return down
 
 
-def _write_anew(figure: "matplotlib.figure.Figure", shrink: float, width: float, height: float) -> None:
-    """Text of a journal's size, titles and labels broken to the panel. Notes inside a panel may stay smaller."""
-    import matplotlib.text
-
-    notes = {id(text) for ax in figure.axes for text in ax.texts}
-    for text in figure.findobj(matplotlib.text.Text):
-        size = text.get_fontsize()
-        text.set_fontsize(min(size, SMALLEST) if id(text) in notes else _size(size * shrink**0.5))
-    for ax in figure.axes:
-        # labels take a part of the panel from the axes, over which titles are centred
-        for text, room in ((ax.title, 0.8 * width), (ax.xaxis.label, 0.8 * width), (ax.yaxis.label, 0.6 * height)):
-            text.set_text(_broken(text.get_text(), room, float(text.get_fontsize())))
-        _thin_ticks(ax, 0.6 * width)
-
-
-def _thin_ticks(ax: "Axes", room: float) -> None:
-    """Of chosen ticks as many as have room; names longer than a number are left alone."""
-    from matplotlib.ticker import FixedFormatter, FixedLocator
-
-    for axis, across in ((ax.xaxis, True), (ax.yaxis, False)):
-        labels = [text.get_text() for text in axis.get_ticklabels()]
-        named = isinstance(axis.get_major_formatter(), FixedFormatter)
-        if not isinstance(axis.get_major_locator(), FixedLocator) or (
-            named and max(map(len, labels), default=0) > SHORT
-        ):
-            continue
-        flat = across and not any(text.get_rotation() for text in axis.get_ticklabels())
-        each = ((SHORT + 1) * LETTER if flat else 1.0) * SMALLEST / 72
-        every = math.ceil(len(labels) * each / room)
-        if every > 1:
-            ticks = list(axis.get_majorticklocs())[::every]
-            axis.set_ticks(ticks, labels[::every] if named else None)
-
-
-def _size(points: float) -> float:
-    return min(LARGEST, max(SMALLEST, points))
-
-
-def _broken(text: str, room: float, points: float) -> str:
-    """Lines of a text that fit into `room` inches; formulas are not broken."""
-    whole = re.sub(r"\$[^$]*\$", lambda found: found[0].replace(" ", "\0"), text)
-    letters = max(8, int(room * 72 / (LETTER * points)))
-    lines = [part for line in whole.split("\n") for part in textwrap.wrap(line, letters, break_long_words=False)]
-    return "\n".join(lines).replace("\0", " ")
-
-
 def _move_legends(figure: "matplotlib.figure.Figure", column: float, panel: float) -> float:
     """Legends with short keys; those too large for their panel become one below the picture. The height it needs."""
     below: dict[str, Any] = {}
@@ -171,7 +155,7 @@ def _move_legends(figure: "matplotlib.figure.Figure", column: float, panel: floa
         if (legend := ax.get_legend()) is None:
             continue
         entries = _entries(legend)
-        if len(entries) <= ENTRIES and _across(entries) < 0.6 * panel:
+        if len(entries) <= ENTRIES and _across(entries) < 0.4 * panel:
             ax.legend(entries.values(), entries, loc="best", **_look_of_legend())
         else:
             of = f"{ax.get_title()}: " if 0 < len(ax.get_title()) <= SHORT * 3 and len(figure.axes) > 1 else ""

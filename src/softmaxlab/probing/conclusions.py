@@ -6,7 +6,7 @@ token's value, the same for every query. An activation is massive above 100 and 
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import pandas
 
@@ -73,8 +73,19 @@ def _massive(activations: pandas.DataFrame, token: Callable[[int], str] | None) 
         return f"Massive activations: none ({where})."
     top = found.loc[found["top"].idxmax()]
     where = f"position {top['position']} ({_named(int(top['token']), token)}), dimension {top['dimension']}"
-    layers = f"from layer {found['layer'].min()} to {found['layer'].max()}"
+    layers = f"after layers {_ranges(found['layer'])}"
     return f"Massive activations: {layers}, largest |h| {top['top']:,.0f} after layer {top['layer']} at {where}."
+
+
+def _ranges(layers: Iterable[int]) -> str:
+    """2, 11–28 for those layers."""
+    runs: list[list[int]] = []
+    for layer in sorted({int(layer) for layer in layers}):
+        if runs and layer == runs[-1][-1] + 1:
+            runs[-1].append(layer)
+        else:
+            runs.append([layer])
+    return ", ".join(f"{run[0]}–{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
 
 
 def _dormant(heads: pandas.DataFrame, eps: float) -> str:

@@ -45,6 +45,10 @@ def probe(
     Each text is one sequence, cut at `max_length` tokens. What the columns mean is in `.attrs["definitions"]`.
     """
     texts = [texts] if isinstance(texts, str) else list(texts)
+    if not callable(tokenizer):
+        raise SpecError(f"tokenizer must be one of transformers, got {type(tokenizer).__name__}")
+    if wrong := [text for text in texts if not isinstance(text, str)]:
+        raise SpecError(f"texts must be strings, got {type(wrong[0]).__name__}")
     batches = padded_batches(tokenizer, texts, max_length, batch_size)
     limit, most = longest(model), max(batch["input_ids"].shape[1] for batch in batches)
     if limit is not None and most > limit:

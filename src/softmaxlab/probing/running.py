@@ -54,8 +54,16 @@ def moved(batch: Batch, model: nn.Module) -> dict[str, Any]:
 
 def forward(model: nn.Module, batch: Batch, **options: Any) -> Any:
     """The model's output for a batch, wherever that is; keys and values are not kept unless asked for."""
+    _check_ids(model, batch)
     caches = "use_cache" in inspect.signature(root(model).forward).parameters
     return model(**({"use_cache": False} if caches else {}) | moved(batch, model) | options)
+
+
+def _check_ids(model: nn.Module, batch: Batch) -> None:
+    ids, table = batch.get("input_ids"), root(model).get_input_embeddings()
+    known = getattr(table, "num_embeddings", None)
+    if known is not None and isinstance(ids, Tensor) and ids.numel() and int(ids.max()) >= known:
+        raise SpecError(f"input_ids must be below {known}, the size of the model's vocabulary, got {int(ids.max())}")
 
 
 def longest(model: nn.Module) -> int | None:

@@ -33,6 +33,9 @@ PROFILE_ROWS = 10**6  # of a profile's file; a longer one keeps log-spaced posit
 QUANTILES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
 FORMATS = ("csv", "parquet")
 PATTERNS = "patterns.json"
+TABLES = ("heads", "cross", "activations", "profile")
+PICTURES = ("sink", "sparsity", "entropy", "activations", "profile", "attention")
+OTHERS = (PATTERNS, "sinks.json", "report.json", "index.html")
 PACKAGES = ("softmaxlab", "torch", "transformers", "tokenizers", "numpy", "pandas")
 
 
@@ -161,6 +164,16 @@ def document(record: Record) -> dict[str, Any]:
         "conclusions": record.closing(),
     }
     return plain(told)
+
+
+def foreign(folder: Path) -> str:
+    """A file with a name that a probe writes, in a folder without a probe's document; empty if there is none."""
+    try:
+        ours = json.loads((folder / "report.json").read_text("utf-8"))["schema"].startswith("softmaxlab.probe/")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        ours = False
+    names = (*(f"{table}.{kind}" for table in TABLES for kind in FORMATS), *OTHERS, *(f"{one}.png" for one in PICTURES))
+    return next((name for name in names if (folder / name).exists()), "") if not ours else ""
 
 
 def write_files(record: Record, folder: Path, format: str) -> list[Path]:

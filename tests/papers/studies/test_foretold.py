@@ -1,4 +1,4 @@
-"""What came true of forecasts: endings, the plain alternative, and the criteria on tables made up to meet or miss them."""
+"""What came true of forecasts: endings, the plain alternative, and the criteria on tables that meet or miss them."""
 
 import numpy as np
 import pandas

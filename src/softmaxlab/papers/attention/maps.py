@@ -52,18 +52,25 @@ class Maps(FigureSpec):
         )
         if w.shape[-2] < 2:
             return f"{sums}; with one key there is nothing to concentrate on."
-        rows = w[:, :, 1:]  # of two keys and more
-        largest = (rows.max(axis=-1) / rows.sum(axis=-1)).mean(axis=(1, 2))
-        shares = {name: largest[names.index(name)] for name in COMPARED if name in names}
+        shares = {name: _concentration(w[names.index(name)]) for name in COMPARED if name in names}
+        parts = ", ".join(f"{share:.2f} under {name}" for name, share in shares.items())
         equal = (1.0 / np.arange(2, w.shape[-1] + 1)).mean()
-        parts = "".join(f", {share:.2f} under {name}" for name, share in shares.items())
-        return f"{sums}; the largest weight's mean share of a row is {equal:.2f} if all are equal{parts}."
+        least = "" if len(shares) < len(COMPARED) else f", {min(shares, key=shares.__getitem__)} concentrates least"
+        told = f"{parts or 'not compared'} ({equal:.2f} if equal){least}"
+        return f"{sums}; the largest weight's mean share of a row is {told}."
 
     @staticmethod
     def draw(result: Result) -> "matplotlib.figure.Figure":
         figure = draw_patterns(result)
         figure.suptitle(Maps.title)
         return figure
+
+
+def _concentration(weights: np.ndarray) -> float:
+    """The largest weight's mean share of a row, of rows with two keys and more and some weight."""
+    rows = weights[:, 1:].reshape(-1, weights.shape[-1])
+    rows = rows[rows.sum(axis=-1) > 0]
+    return float((rows.max(axis=-1) / rows.sum(axis=-1)).mean()) if len(rows) else np.nan
 
 
 def draw_patterns(result: Result) -> "matplotlib.figure.Figure":

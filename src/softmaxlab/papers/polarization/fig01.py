@@ -72,7 +72,7 @@ class Fig01(FigureSpec):
         sinks = dict(zip(map(str, result["map"]), (result["sink_score"] > SINK).sum(axis=1).tolist()))
         told = ", ".join(f"{n} of {heads} under {name}" for name, n in sinks.items())
         unlike = [name for name, n in sinks.items() if name in REPORTED and (n > 0) != REPORTED[name]]
-        verdict = f", unlike the paper's under {' and '.join(unlike)}" if unlike else ""
+        verdict = f", not as reported under {' and '.join(unlike)}" if unlike else ""
         least = result["induction_accuracy"].min()
         return f"Heads with a sink score above {SINK:g}: {told}{verdict}; the least induction accuracy is {least:.3f}."
 

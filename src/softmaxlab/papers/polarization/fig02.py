@@ -67,8 +67,8 @@ class Fig02(FigureSpec):
         first, end = known[0], known[-1]
         winner, grown = s[end].argmax(), u[end] - u[first]
         both = np.concatenate([u, result["descent_u"]])[:, np.argsort(-u[first])]
-        kept = (np.diff(both, axis=1) < 0).all(axis=1)  # false where one is NaN
-        far = "nearly one-hot" if s[end, winner] > NEARLY else "far from one-hot"
+        kept = np.array((np.diff(both, axis=1) < 0).all(axis=1))  # false where one is NaN
+        far = "nearly one-hot" if s[end, winner] > NEARLY else "not one-hot"
         return (
             f"At t = {result['t'][end]:.3g} token {winner} has weight {s[end, winner]:.4f}, {far}; its u has grown by"
             f" {grown[winner]:.1f}, the others' by {np.delete(grown, winner).max():.1f} at most, and their order is"

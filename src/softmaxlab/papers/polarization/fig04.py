@@ -8,6 +8,12 @@ from pydantic import Field
 from softmaxlab.core.result import Result
 from softmaxlab.measure.sinks import SINK
 from softmaxlab.papers.polarization.bars import Bars, draw_bars, draw_dots, legend
+from softmaxlab.papers.polarization.induction_seen import (
+    seen_accuracy,
+    seen_maps,
+    seen_positions,
+    seen_sinks,
+)
 from softmaxlab.papers.polarization.runs import FigureOfRuns, TaskName, chosen, unlike
 from softmaxlab.papers.polarization.sink_runs import (
     ACCURATE,
@@ -75,6 +81,10 @@ class InductionRuns(FigureOfRuns):
         axes |= {name: (name,) for name in labels} | {"score": ("each_head",), "score_map": ("each_head",)}
         return Result(arrays, axes, notes=notes)
 
+    @staticmethod
+    def seen(result: Result) -> str:
+        return seen_accuracy(result) if "accuracy" in result else seen_sinks(result)
+
     @classmethod
     def draw(cls, result: Result) -> "matplotlib.figure.Figure":
         from matplotlib.figure import Figure
@@ -103,6 +113,10 @@ class Fig04(InductionRuns):
 
     positions: tuple[Positions, ...] = ("additive",)
     shifted: tuple[bool, ...] = (True,)
+
+    @staticmethod
+    def seen(result: Result) -> str:
+        return seen_maps(result)
 
     @classmethod
     def draw(cls, result: Result) -> "matplotlib.figure.Figure":
@@ -146,6 +160,10 @@ class Fig15(InductionRuns):
     title: ClassVar[str] = "Sink heads of the second layer, λ = 0.2"
     place: ClassVar[str] = "Figure 15"
     reports: ClassVar[str] = "No explicit positions: more sinks"
+
+    @staticmethod
+    def seen(result: Result) -> str:
+        return seen_positions(result)
 
 
 class Fig16(InductionRuns):

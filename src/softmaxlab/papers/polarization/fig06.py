@@ -82,6 +82,21 @@ class FlipRuns(FigureOfRuns):
         notes = {"vocabs": list(self.vocabs), "vocabs_with_runs": sorted(found), "unlike": unlike(table, USUAL)}
         return Result(arrays, axes, notes=notes)
 
+    @staticmethod
+    def seen(result: Result) -> str:
+        """Softmax's mean in each panel, and in how many it is the largest of all maps."""
+        means, softmax = _means(result)
+        known = np.isfinite(softmax)
+        if not known.any():
+            return f"Nothing can be seen: none of {result['runs'].sum()} runs gives softmax a flip rate."
+        told = ", ".join(f"{softmax[i]:.2f} ({result['panel'][i]})" for i in np.flatnonzero(known))
+        largest = softmax[known] >= means[known].max(axis=1)
+        missing = f"; {(~known).sum()} of {len(known)} panels have none" if not known.all() else ""
+        return (
+            f"The mean flip rate under softmax is {told}, the largest of all maps in {largest.sum()} of"
+            f" {len(largest)} panels{missing}."
+        )
+
     @classmethod
     def draw(cls, result: Result) -> "matplotlib.figure.Figure":
         from matplotlib.figure import Figure
@@ -94,6 +109,12 @@ class FlipRuns(FigureOfRuns):
             _draw_panel(ax, result, i)
         picture.suptitle(f"{cls.title}\n({drawn(result)};\n{LEGEND})", fontsize=9)
         return picture
+
+
+def _means(result: Result) -> tuple[np.ndarray, np.ndarray]:
+    """Mean flip rates [panel, map], −inf where there is none, and softmax's [panel], NaN where there is none."""
+    mean = result["mean"]
+    return np.where(np.isfinite(mean), mean, -np.inf), mean[:, list(result["map"]).index("softmax")]
 
 
 def drawn(result: Result) -> str:
@@ -179,6 +200,22 @@ class Fig21(FlipRuns):
     reports: ClassVar[str] = "More heads or layers lead to a diminishing flip rate"
 
     vocabs: Vocabularies = (41,)
+
+    @staticmethod
+    def seen(result: Result) -> str:
+        """In how many steps to more heads or layers the mean flip rate falls, of softmax and of the other maps."""
+        mean = result["mean"].reshape(-1, 2, len(result["map"]))  # [heads, layers, map], as in `panels`
+        steps = np.concatenate([np.diff(mean, axis=axis).reshape(-1, mean.shape[-1]) for axis in (0, 1)])
+        ours = result["map"] == "softmax"
+        softmax, others = (part[np.isfinite(part)] for part in (steps[:, ours], steps[:, ~ours]))
+        if not len(softmax):
+            return f"Nothing can be compared: {result['runs'].sum()} runs give softmax flip rates in too few panels."
+        rates = mean[..., ours]
+        return (
+            f"The mean flip rate under softmax falls in {(softmax < 0).sum()} of {len(softmax)} steps to more heads or"
+            f" layers, between {np.nanmax(rates):.2f} and {np.nanmin(rates):.2f}; under other maps it falls in"
+            f" {(others < 0).sum()} and grows in {(others > 0).sum()} of {len(others)}."
+        )
 
     def panels(self) -> list[tuple[str, Panel]]:
         bare = {"mlp": False, "layernorm": False}

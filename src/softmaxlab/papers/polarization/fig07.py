@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import numpy as np
 from pydantic import Field, model_validator
 
+from softmaxlab.attention import MAPS
 from softmaxlab.core.result import Result
 from softmaxlab.errors import SpecError
 from softmaxlab.papers.figure import FigureSpec
@@ -112,11 +113,12 @@ class Fig07(FigureSpec):
 
 
 def _softmax_and_sigmoid(means: dict[str, float]) -> list[tuple[float, float]]:
-    """The two means of a panel's models, if it has both: swaps are named "map:bias", and the model itself has softmax."""
+    """Both means, if a panel has both: its first model has softmax, unless it is named after another map."""
     named = {Path(name).name: value for name, value in means.items()}
-    softmax = named.get("softmax", next((value for name, value in named.items() if ":" not in name), None))
-    sigmoid = next((value for name, value in named.items() if name.partition(":")[0] == "sigmoid"), None)
-    return [] if softmax is None or sigmoid is None else [(softmax, sigmoid)]
+    first = next(iter(named))
+    softmax = named.get("softmax", np.nan if first.partition(":")[0] in MAPS else named[first])
+    sigmoid = next((value for name, value in named.items() if name.partition(":")[0] == "sigmoid"), np.nan)
+    return [(softmax, sigmoid)] if np.isfinite([softmax, sigmoid]).all() else []
 
 
 def _mean(values: np.ndarray) -> float:

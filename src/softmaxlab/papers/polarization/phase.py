@@ -92,8 +92,9 @@ class Phase(FigureSpec):
         drift = result["drift"][np.isfinite(result["drift"])]
         kept = f"kept to {drift.max():.0e} in {len(drift)} of {len(x)} runs" if len(drift) else "not known in any run"
         return (
-            f"For two tokens the invariant is {kept}; the token with the largest u(0) loses from {lost_two.sum()} of"
-            f" {len(lost_two)} starts with two tokens and {lost_three.sum()} of {len(lost_three)} with three."
+            f"For two tokens the invariant is {kept}; the token with the largest u(0) ends behind from"
+            f" {lost_two.sum()} of {len(lost_two)} starts with two tokens and {lost_three.sum()} of {len(lost_three)}"
+            " with three."
         )
 
     @staticmethod

@@ -68,16 +68,14 @@ class SinkTime(FigureSpec):
         """From which step on the values of all heads prefer BOS, and half of the heads are sinks, for each map."""
         steps, formed = result["step"], np.median(result["sink_score"], axis=2) > SINK
         times = [
-            (str(name), _for_good((lead > 0).all(axis=1)), _first(above))
+            (str(name), *_formation((lead > 0).all(axis=1), above))
             for name, lead, above in zip(result["map"], result["lead"], formed)
         ]
         told = ", ".join(f"{name} {_step(steps, led)} / {_step(steps, sink)}" for name, led, sink in times)
         sinks = [(led, sink) for _, led, sink in times if sink is not None]
-        later = sum(led is not None and led <= sink for led, sink in sinks)
-        return (
-            f"The values of all heads prefer BOS for good / half of the heads are sinks from step: {told}; so the values"
-            f" come first in {later} of {len(sinks)} maps with sinks."
-        )
+        later = sum(led is not None and led < sink for led, sink in sinks)
+        verdict = f"the values come first in {later} of {len(sinks)} maps with sinks" if sinks else "no map has sinks"
+        return f"Steps from which the values of all heads prefer BOS / half of the heads are sinks: {told}; {verdict}."
 
     @staticmethod
     def draw(result: Result) -> "matplotlib.figure.Figure":
@@ -100,15 +98,13 @@ class SinkTime(FigureSpec):
         return picture
 
 
-def _for_good(true: np.ndarray) -> int | None:
-    """From where on it is true to the end."""
-    wrong = np.flatnonzero(~true)
-    start = int(wrong[-1]) + 1 if len(wrong) else 0
-    return start if start < len(true) else None
-
-
-def _first(true: np.ndarray) -> int | None:
-    return int(true.argmax()) if true.any() else None
+def _formation(leads: np.ndarray, formed: np.ndarray) -> tuple[int | None, int | None]:
+    """From where on BOS leads until the sink is formed, or to the end if none is, and where it is formed."""
+    sink = int(formed.argmax()) if formed.any() else None
+    before = leads[: len(leads) if sink is None else sink + 1]
+    wrong = np.flatnonzero(~before)
+    led = int(wrong[-1]) + 1 if len(wrong) else 0
+    return (led if led < len(before) else None), sink
 
 
 def _step(steps: np.ndarray, at: int | None) -> str:

@@ -102,10 +102,10 @@ class Softmax1(FigureSpec):
             return "Nothing is there: no weights are finite."
         ends, t = s[:, known[-1]], result["t"][known[-1]]
         same = "the same winner" if len(set(ends.argmax(axis=1).tolist())) == 1 else "different winners"
-        left = " and ".join(f"{1.0 - end.max():.1e} under {name}" for name, end in zip(result["map"], ends))
+        left = ", ".join(f"{1.0 - end.max():.1e} ({name})" for name, end in zip(result["map"], ends))
         return (
-            f"The maps have {same} and leave it short of 1 by {left} at t = {t:.0e}; nowhere's weight times bΓ² is"
-            f" {result['nowhere_limit'][-1]:.2f} at Γ = {result['strength'][-1]:.0e}, limit 2; {_openings(result)}."
+            f"Both maps have {same}, short of 1 by {left} at t = {t:.0e}; nowhere's weight times bΓ² has come to"
+            f" {result['nowhere_limit'][-1]:.2f}, its limit is 2; {_openings(result)}."
         )
 
     @staticmethod
@@ -150,7 +150,9 @@ def _openings(result: Result) -> str:
         shut += bool(len(below))
         if len(below) and below[-1] + 1 < len(t) and np.isfinite(total[below[-1] + 1]):
             factors.append(np.exp(np.abs(np.log(t[below[-1] + 1] / foretold))))
-    near = f", within a factor {max(factors):.2f} of the foretold times" if factors else ""
+    if not shut:
+        return "no head shuts"
+    near = f" within a factor {max(factors):.2f} of the time foretold" if factors else ""
     return f"{len(factors)} of {shut} shut heads open again{near}"
 
 

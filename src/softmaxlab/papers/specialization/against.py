@@ -19,6 +19,7 @@ from softmaxlab.papers.gather import gather, status_of
 from softmaxlab.papers.lines import label
 from softmaxlab.papers.specialization import curves
 from softmaxlab.papers.specialization.compared import CALLED, THREE, MapName
+from softmaxlab.papers.specialization.paths import NOTHING, listed
 from softmaxlab.specialization import SGD, Flow, Prior, SingleLocation, flow_many
 
 if TYPE_CHECKING:
@@ -82,6 +83,32 @@ class FlowAgainstSGD(FigureSpec):
     @staticmethod
     def draw(result: Result) -> "Figure":
         return draw_against(result)
+
+
+def agreement(result: Result) -> str:
+    """How far flow and SGD are apart in m and q, in parts of SGD's largest m or q: the worse of the two."""
+    exact, orthogonal = (
+        [_apart(result, kind, i) for i in range(len(result["map"]))] for kind in ("exact_p", "orthogonal")
+    )
+    if not np.isfinite(exact).any():
+        return NOTHING
+    rows = zip(result["map"], exact, orthogonal)
+    maps = listed(f"{_part(x)} for {CALLED[str(map)]} ({_part(y)})" for map, x, y in rows)
+    return f"Flow with exact p (with p = I) and SGD differ at most by {maps}, in parts of SGD's largest m or q."
+
+
+def _apart(result: Result, kind: str, i: int) -> float:
+    parts = []
+    for name in ("m", "q"):
+        flow, sgd = result[f"{kind}_{name}"][i], result[f"sgd_{name}"][i]
+        known = np.isfinite(flow) & np.isfinite(sgd)
+        scale = float(np.abs(sgd[known]).max(initial=0.0))
+        parts.append(float(np.abs(flow[known] - sgd[known]).max()) / scale if scale > 0 else np.nan)
+    return float(np.max(parts))
+
+
+def _part(value: float) -> str:
+    return f"{value:.1%}" if np.isfinite(value) else "nothing finite"
 
 
 def separation(m: np.ndarray) -> np.ndarray:

@@ -4,7 +4,8 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from softmaxlab.papers.specialization.against import FlowAgainstSGD, Strength
+from softmaxlab.core.result import Result
+from softmaxlab.papers.specialization.against import FlowAgainstSGD, Strength, agreement
 from softmaxlab.papers.specialization.compared import MapName
 from softmaxlab.specialization import FlippingSpike, Gaussian, Prior
 
@@ -52,6 +53,10 @@ class Fig09(FlowAgainstSGD):
     def prior(self) -> Prior:
         return FlippingSpike(nu=self.nu)
 
+    @staticmethod
+    def seen(result: Result) -> str:
+        return agreement(result)
+
 
 class Fig10(FlowAgainstSGD):
     """Four heads on a Gaussian, three maps."""
@@ -71,3 +76,7 @@ class Fig10(FlowAgainstSGD):
 
     def prior(self) -> Prior:
         return Gaussian(F=2, nu=self.nu)
+
+    @staticmethod
+    def seen(result: Result) -> str:
+        return agreement(result)

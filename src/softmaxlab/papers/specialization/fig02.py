@@ -2,9 +2,12 @@
 
 from typing import Annotated, Any, ClassVar
 
+import numpy as np
 from pydantic import Field
 
-from softmaxlab.papers.specialization.planes import HeadPlanes, Heads, Strength
+from softmaxlab.core.result import Result
+from softmaxlab.papers.specialization.paths import LEARNT, above_noise, count, listed, span, steps
+from softmaxlab.papers.specialization.planes import ALONE, HeadPlanes, Heads, Strength, paths_of_several
 from softmaxlab.specialization import FlippingSpike, Flow
 
 REPORTS = "First all heads align with the constant direction, only later do they diverge along the flipping one"
@@ -26,6 +29,19 @@ class Fig02(HeadPlanes):
     def panels(self) -> list[tuple[str, Flow]]:
         return [(f"H = {H}", self.flow(FlippingSpike(nu=self.nu), H, "softmax")) for H in self.heads]
 
+    @staticmethod
+    def seen(result: Result) -> str:
+        paths = [path for path, _ in paths_of_several(result)]
+        if not paths:
+            return ALONE
+        along = [_half_way(result["tau"], path[..., 0].min(axis=1)) for path in paths]
+        apart = [_half_way(result["tau"], np.ptp(path[..., 1], axis=1)) for path in paths]
+        return (
+            f"All heads are half way along the constant direction (τ = {span(along, '.0f')}) before they are half "
+            f"apart along the flipping one (τ = {span(apart, '.0f')}) in {count(a < b for a, b in zip(along, apart))} "
+            "panels with several heads."
+        )
+
 
 class Fig15(Fig02):
     """The same with more numbers of heads."""
@@ -36,3 +52,20 @@ class Fig15(Fig02):
     reports: ClassVar[str] = "With more heads, some heads specialize and diverge more from the average direction"
 
     heads: Annotated[tuple[Heads, ...], Field(min_length=1, max_length=8)] = (2, 4, 5, 8)
+
+    @staticmethod
+    def seen(result: Result) -> str:
+        paths = sorted((path for path, _ in paths_of_several(result)), key=lambda path: path.shape[1])
+        if not paths:
+            return ALONE
+        heads, farthest = zip(*((path.shape[1], float(np.abs(path[-1, :, 1]).max())) for path in paths))
+        return (
+            f"The head farthest from the constant direction ends at |m_h2| = {listed(f'{x:.2f}' for x in farthest)} "
+            f"for H = {listed(heads)}: this grows in {count(step > 0 for step in steps(heads, above_noise(farthest)))} "
+            "steps to more heads."
+        )
+
+
+def _half_way(tau: np.ndarray, values: np.ndarray) -> float:
+    """When values first reach half of their largest; NaN if that is within the noise of the start."""
+    return float(tau[np.argmax(values >= values.max() / 2)]) if values.max() > LEARNT else np.nan

@@ -6,10 +6,13 @@ doing (softmax-1, H = 2: 20° by τ = 1000 with 2^11 base points, less than 1° 
 
 from typing import Annotated, Any, ClassVar
 
+import numpy as np
 from pydantic import Field
 
+from softmaxlab.core.result import Result
 from softmaxlab.papers.specialization.compared import MapName
-from softmaxlab.papers.specialization.planes import HeadPlanes, Heads, Strength
+from softmaxlab.papers.specialization.paths import count, learnt_at, split_evenly
+from softmaxlab.papers.specialization.planes import ALONE, HeadPlanes, Heads, Strength, paths_of_several
 from softmaxlab.specialization import Flow, Gaussian
 
 
@@ -74,6 +77,18 @@ class Fig16(HeadPlanes):
             for H in self.heads
         ]
 
+    @staticmethod
+    def seen(result: Result) -> str:
+        paths = paths_of_several(result)
+        if not paths:
+            return ALONE
+        first, second = zip(*(split_evenly(path[-1]) for path, _ in paths))
+        return (
+            f"Heads split evenly along the first direction in {count(first)} panels with several heads, along the "
+            f"second in {count(second)}; where one is stronger, it is learnt before the other in "
+            f"{count(_stronger_first(result['tau'], *pair) for pair in paths if _one_is_stronger(pair[1]))}."
+        )
+
 
 class Fig17(Fig16):
     """The same for softmax-1."""
@@ -93,3 +108,13 @@ class Fig18(Fig16):
     place: ClassVar[str] = "Figure 18"
 
     map: MapName = "bayes_softmax"
+
+
+def _one_is_stronger(signal: np.ndarray) -> bool:
+    return not np.isclose(*np.abs(signal).max(axis=0))
+
+
+def _stronger_first(tau: np.ndarray, path: np.ndarray, signal: np.ndarray) -> bool:
+    weaker, stronger = np.argsort(np.abs(signal).max(axis=0))
+    times = learnt_at(tau, path)
+    return bool(times[stronger] < times[weaker])

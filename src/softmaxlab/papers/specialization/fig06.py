@@ -10,6 +10,7 @@ from softmaxlab.core.simulate import simulate
 from softmaxlab.papers.figure import FigureSpec
 from softmaxlab.papers.gather import status_of
 from softmaxlab.papers.specialization.compared import CALLED, THREE
+from softmaxlab.papers.specialization.paths import NOTHING, listed
 from softmaxlab.papers.style import COLOURS
 from softmaxlab.specialization import Flow, Gaussian, OrderParameters, Sequences, SingleLocation, flow_many
 
@@ -63,6 +64,20 @@ class Fig06(FigureSpec):
         return Result(arrays, axes, status_of(flows, THREE))
 
     @staticmethod
+    def seen(result: Result) -> str:
+        shares = np.array([_misplaced(np.abs(sigma), result["relevant"]) for sigma in result["sigma"]])
+        known = np.isfinite(shares)
+        if not known.any():
+            return NOTHING
+        told = listed(f"{share:.0%} with {CALLED[str(map)]}" for share, map in zip(shares[known], result["map"][known]))
+        order = "less with each map" if (np.diff(shares[known]) < 0).all() else "not less with each map"
+        left = "" if known.all() else " (a map without finite weights is left out)"
+        return (
+            "Of all weight, heads whose largest one misses the relevant token put on other tokens "
+            f"{told}: {order}{left}."
+        )
+
+    @staticmethod
     def draw(result: Result) -> "matplotlib.figure.Figure":
         from matplotlib.figure import Figure
 
@@ -84,8 +99,19 @@ class Fig06(FigureSpec):
             axes[0, i].set_title(f"sequence {i + 1}", fontsize=9)
         figure.colorbar(axes[-1, 0].images[0], ax=axes[-1], label="weight", pad=0.01)
         axes[-1, 0].set_ylabel("Bayes\nestimator", fontsize=9)
+        for ax in axes.flat:
+            ax.label_outer()
         figure.suptitle(f"{Fig06.title}\n(end of the flow; frame: relevant token)", fontsize=11)
         return figure
+
+
+def _misplaced(weights: np.ndarray, relevant: np.ndarray) -> float:
+    """Of all weight [sequence, head, token], the part that heads with another favourite put on irrelevant tokens."""
+    if not (np.isfinite(weights).all() and weights.sum() > 0):
+        return np.nan
+    elsewhere = np.arange(weights.shape[-1]) != relevant[:, None, None]
+    misses = weights.argmax(axis=-1) != relevant[:, None]
+    return float((weights * elsewhere).sum(axis=-1)[misses].sum() / weights.sum())
 
 
 def _frame(ax: "matplotlib.axes.Axes", relevant: int, heads: int) -> None:

@@ -14,6 +14,7 @@ from softmaxlab.core.result import Result
 from softmaxlab.papers.figure import FigureSpec
 from softmaxlab.papers.gather import gather, status_of
 from softmaxlab.papers.lines import label
+from softmaxlab.papers.specialization.paths import LEARNT, NOTHING, count
 from softmaxlab.papers.style import COLOURS
 from softmaxlab.specialization import FlippingSpike, Flow, SingleLocation, flow_many
 
@@ -71,6 +72,23 @@ class Fig08(FigureSpec):
         model = SingleLocation(prior=FlippingSpike(nu=self.nu), length=self.length, heads=self.heads)
         times: dict[str, Any] = {"tau_end": self.tau_end, "points": self.points, "step": self.step}
         return Flow(model=model, **times, solver="Euler", sampling=sampling, samples=self.samples, seed=seed)
+
+    @staticmethod
+    def seen(result: Result) -> str:
+        new, same = (result[name][:, :, 0] for name in ("m_new", "m_same"))  # [run, tau, feature] of the first head
+        known = np.asarray((np.isfinite(new) & np.isfinite(same)).all(axis=-1))
+        if not known.any():
+            return NOTHING
+        rms = np.sqrt(np.square(new[known] - same[known]).mean(axis=0))
+        largest = np.abs(new[known]).max(axis=0)
+        ends = [(new[i, k, 1][-1], same[i, k, 1][-1]) for i, k in enumerate(known) if k.any()]
+        sides = [a * b > 0 for a, b in ends if max(abs(a), abs(b)) > LEARNT]
+        learnt = f"|m_12| > {LEARNT:g}"
+        taken = f"it takes the same side in {count(sides)} runs with {learnt}" if sides else f"no run has {learnt} yet"
+        return (
+            f"With the same samples the first head's m_11 differs by an rms of {rms[0]:.2g} (largest "
+            f"{largest[0]:.2g}), its m_12 by {rms[1]:.2g} (largest {largest[1]:.2g}); {taken}."
+        )
 
     @staticmethod
     def draw(result: Result) -> "Figure":

@@ -14,6 +14,7 @@ from softmaxlab.papers.figure import FigureSpec
 from softmaxlab.papers.gather import status_of
 from softmaxlab.papers.lines import draw_lines, label
 from softmaxlab.papers.specialization.fig12 import Strengths
+from softmaxlab.papers.specialization.paths import NOTHING, count, listed, steps
 from softmaxlab.specialization import FlippingSpike, Flow, SingleLocation, flow_many
 
 if TYPE_CHECKING:
@@ -63,6 +64,21 @@ class Fig11(FigureSpec):
         model = SingleLocation(prior=FlippingSpike(nu=nu), length=self.length, heads=2)
         rules: dict[str, Any] = {"tau_end": self.tau_end, "points": 3, "samples": self.samples, "seed": self.seed}
         return Flow(model=model, eta=self.eta, **rules)
+
+    @staticmethod
+    def seen(result: Result) -> str:
+        nu1, nu2, cosines = result["nu1"], result["nu2"], result["cosine"]
+        known = np.isfinite(cosines)
+        if not known.any():
+            return NOTHING
+        with_nu1 = [step < 0 for column in cosines.T for step in steps(nu1, column)]
+        with_nu2 = [step > 0 for row in cosines for step in steps(nu2, row)]
+        i, j = (pick(np.where(known.any(axis=1), nu1, np.nan)) for pick in (np.nanargmin, np.nanargmax))
+        means = (f"{cosines[k][known[k]].mean():.2f} at ν1 = {nu1[k]:g}" for k in dict.fromkeys((i, j)))
+        return (
+            f"Specialization, a lower cosine, grows with ν1 in {count(with_nu1)} steps and falls with ν2 in "
+            f"{count(with_nu2)}; the mean cosine is {listed(means)}."
+        )
 
     @staticmethod
     def draw(result: Result) -> "Figure":

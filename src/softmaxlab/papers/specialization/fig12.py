@@ -6,16 +6,20 @@ the flipping one is as strong, its heads go on, some hundreds of τ later, to th
 
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
+import numpy as np
 from pydantic import Field
 
 from softmaxlab.core.result import Result
 from softmaxlab.papers.specialization.compared import MapName
-from softmaxlab.papers.specialization.planes import HeadPlanes, Heads, Strength, draw_planes
+from softmaxlab.papers.specialization.paths import above_noise, count, listed, steps
+from softmaxlab.papers.specialization.planes import ALONE, HeadPlanes, Heads, Strength, draw_planes, paths_of_several
 from softmaxlab.specialization import FlippingSpike, Flow
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+DIGITS = 9  # of ν, which is known by its root
+NEAR = 0.1  # of |θ|: a head that has found a value of θ
 Strengths = Annotated[tuple[Strength, ...], Field(min_length=1, max_length=16)]
 
 
@@ -50,6 +54,21 @@ class Fig12(HeadPlanes):
         ]
 
     @staticmethod
+    def seen(result: Result) -> str:
+        panels = paths_of_several(result)
+        if not panels:
+            return ALONE
+        nu1, nu2 = _strengths(panels)
+        apart = np.array([np.ptp(path[-1, :, 1]) for path, _ in panels])
+        rows = [nu2 == second for second in np.unique(nu2)]
+        falls = [step < 0 for row in rows for step in steps(nu1[row], above_noise(apart[row]))]
+        means = (f"{apart[nu1 == x].mean():.2f} at ν1 = {x:g}" for x in _extremes(nu1))
+        return (
+            f"How far heads end apart along the flipping direction falls with ν1 in {count(falls)} steps at equal ν2; "
+            f"its mean is {listed(means)}."
+        )
+
+    @staticmethod
     def draw(result: Result) -> "Figure":
         return draw_planes(result, side=2.0)
 
@@ -66,6 +85,19 @@ class Fig13(Fig12):
 
     map: MapName = "softmax1"
 
+    @staticmethod
+    def seen(result: Result) -> str:
+        panels = paths_of_several(result)
+        if not panels:
+            return ALONE
+        nu1, _ = _strengths(panels)
+        found = _missed(panels) <= NEAR
+        of_nu1 = listed(f"{count(found[nu1 == x])} with ν1 = {x:g}" for x in _extremes(nu1))
+        return (
+            f"Every value of θ has a head within {NEAR:.0%} of |θ| in {count(found)} panels, {of_nu1}; softmax, to "
+            "compare with, is in Figure 12."
+        )
+
 
 class Fig14(Fig12):
     """The same for Bayes-softmax."""
@@ -76,3 +108,33 @@ class Fig14(Fig12):
     reports: ClassVar[str] = "Heads align with the values of θ even where the flipping direction is much the weaker one"
 
     map: MapName = "bayes_softmax"
+
+    @staticmethod
+    def seen(result: Result) -> str:
+        panels = paths_of_several(result)
+        if not panels:
+            return ALONE
+        nu1, nu2 = _strengths(panels)
+        missed = _missed(panels)
+        worst = int(missed.argmax())
+        at = f"ν = ({nu1[worst]:g}, {nu2[worst]:g})"
+        return (
+            f"Every value of θ has a head within {NEAR:.0%} of |θ| in {count(missed <= NEAR)} panels, in "
+            f"{count(missed[nu2 < nu1] <= NEAR)} with ν2 < ν1; the farthest is {missed[worst]:.0%} off, at {at}."
+        )
+
+
+def _extremes(nu: np.ndarray) -> list[float]:
+    return sorted({float(nu.min()), float(nu.max())})
+
+
+def _strengths(panels: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+    """ν1 and ν2 of every panel, from its values of θ."""
+    nu1, nu2 = np.square([signal[0] for _, signal in panels]).round(DIGITS).T
+    return nu1, nu2
+
+
+def _missed(panels: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+    """How far the value of θ that heads come least near to is from all of them at the end, in |θ|."""
+    gaps = [np.linalg.norm(path[-1, :, None] - signal, axis=-1).min(axis=0).max() for path, signal in panels]
+    return np.array(gaps) / [np.linalg.norm(signal[0]) for _, signal in panels]

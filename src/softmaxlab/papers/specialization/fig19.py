@@ -9,7 +9,17 @@ from pydantic import Field
 from softmaxlab.core.result import Result
 from softmaxlab.papers.lines import label
 from softmaxlab.papers.specialization.compared import CALLED
-from softmaxlab.papers.specialization.fig04 import SequentialRuns
+from softmaxlab.papers.specialization.fig04 import SequentialRuns, signs
+from softmaxlab.papers.specialization.paths import (
+    LEARNT,
+    NOTHING,
+    count,
+    finite_path,
+    learnt_at,
+    listed,
+    span,
+    split_evenly,
+)
 from softmaxlab.papers.style import COLOURS
 
 if TYPE_CHECKING:
@@ -35,6 +45,23 @@ class Fig19(SequentialRuns):
     cost: ClassVar[dict[str, str]] = COST
 
     runs: Annotated[int, Field(ge=1, le=8)] = 4
+
+    @staticmethod
+    def seen(result: Result) -> str:
+        paths = _paths(result)
+        if not paths:
+            return NOTHING
+        ends = [path[-1] for path in paths]
+        found = [len(set(signs(end[(np.abs(end) > LEARNT).all(axis=1)]))) for end in ends]
+        weakest, losses = int(np.argmin(result["nu"])), [loss[np.isfinite(loss)][-1:] for loss in result["loss"][0]]
+        every = 2 ** len(result["nu"])
+        whole = count(n == every for n in found)
+        return (
+            f"All {every} combinations of signs (every |m_hf| > {LEARNT:g}) are there in {whole} runs, which "
+            f"have {span(found)}; the weakest feature's mean |m_hf| is "
+            f"{span((np.abs(end[:, weakest]).mean() for end in ends), '.2f')}, losses are "
+            f"{span(np.concatenate(losses), '.3f')}."
+        )
 
     @staticmethod
     def draw(result: Result) -> "matplotlib.figure.Figure":
@@ -67,6 +94,20 @@ class Fig20(SequentialRuns):
     runs: Annotated[int, Field(ge=1, le=8)] = 4
 
     @staticmethod
+    def seen(result: Result) -> str:
+        paths = _paths(result)
+        if not paths:
+            return NOTHING
+        times = np.array([learnt_at(result["tau"], path) for path in paths])
+        even = np.array([split_evenly(path[-1]) for path in paths])
+        ordered = count(_in_order(of_run, result["nu"]) for of_run in times)
+        learnt, split = (listed(column.sum() for column in of_runs.T) for of_runs in (np.isfinite(times), even))
+        return (
+            f"Features {listed(range(1, times.shape[1] + 1))} are learnt (mean |m_hf| > {LEARNT:g}) in {learnt} of "
+            f"{len(paths)} runs, the stronger first in {ordered}, and split the heads evenly in {split}."
+        )
+
+    @staticmethod
     def draw(result: Result) -> "matplotlib.figure.Figure":
         figure, axes = _grid(result, result["m"].shape[-1], Fig20.title, height=2.0, sharex=True)
         tau = result["tau"]
@@ -78,6 +119,19 @@ class Fig20(SequentialRuns):
                 ax.set_xlim(tau[1], tau[-1])
                 label(ax, "time τ", f"$m_{{h{f + 1}}}$", _title(result, f))
         return figure
+
+
+def _paths(result: Result) -> list[np.ndarray]:
+    """The paths of the runs that are drawn, those of the first map."""
+    paths = [finite_path(m) for of_map in result["m"][:1] for m in of_map]
+    return [path for path in paths if path.size]
+
+
+def _in_order(times: np.ndarray, nu: np.ndarray) -> bool:
+    """Whether two features or more are learnt, none before a stronger one."""
+    earlier = times[:, None] < times
+    ranked = (nu[:, None] > nu) & np.isfinite(times)
+    return bool(ranked.any() and earlier[ranked].all() and np.isfinite(times).sum() > 1)
 
 
 def _grid(

@@ -15,6 +15,7 @@ from softmaxlab.core.result import Result
 from softmaxlab.papers.figure import FigureSpec
 from softmaxlab.papers.gather import gather
 from softmaxlab.papers.lines import DASHES, label
+from softmaxlab.papers.specialization.paths import finite_path
 from softmaxlab.papers.style import COLOURS
 from softmaxlab.specialization import Flow, Gaussian, Prior, SingleLocation, flow_many
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 FIRST = 0.05  # the first recorded τ after 0; heads move fast at first and slowly later, so times are geometric
 LETTERS = 11.0  # of a title on an inch
 MARGIN = 0.08  # of the plane around trajectories and signal
+ALONE = "There is nothing to see: no panel has two heads with finite records."
 CIRCLE = np.linspace(0.0, 2.0 * np.pi, 129)
 Strength = Annotated[float, Field(ge=0, le=1e6)]
 Heads = Annotated[int, Field(ge=1, le=100)]
@@ -72,6 +74,12 @@ class HeadPlanes(FigureSpec):
     @staticmethod
     def draw(result: Result) -> "Figure":
         return draw_planes(result)
+
+
+def paths_of_several(result: Result) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The path of every panel that has two heads or more, and its signal."""
+    paths = [(finite_path(m), signal) for m, signal in zip(result["m"], result["signal"])]
+    return [(path, signal) for path, signal in paths if len(path) and path.shape[1] > 1]
 
 
 def outline(prior: Prior) -> np.ndarray:

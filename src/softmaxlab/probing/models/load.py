@@ -119,7 +119,9 @@ def _find(name: str, revision: str | None) -> tuple[Path, Path | None]:
     path = Path(name).expanduser()
     is_gguf = path.suffix == ".gguf"
     if (name == demo.DEMO or is_gguf or path.exists()) and revision is not None:
-        raise SpecError(f"revision {revision!r} belongs to a Hub id, and {name!r} is a local path: give that alone")
+        raise SpecError(
+            f"revision {revision!r} belongs to a Hub id, but {name!r} is a local path, which has no revisions"
+        )
     if name == demo.DEMO or is_gguf:
         file = path if is_gguf else demo.demo_file()
         return demo.converted(file, path.stem), file
