@@ -96,3 +96,82 @@ def test_a_spec_from_a_file_does_not_replace_the_figure(tmp_path):
     (tmp_path / "spec.json").write_text(spec.json_text())
     command(str(tmp_path / "spec.json"), out=str(tmp_path / "runs"))
     assert [path.name for path in tmp_path.glob("runs/attention/*")] == [f"maps-{spec.key[:8]}.png"]
+
+
+def leaves(figure: Figure) -> bool:
+    """Whether anything drawn crosses the edge, by more than a rounded pixel."""
+    drawn, (width, height) = figure.get_tightbbox(), figure.get_size_inches()
+    return min(drawn.x0, drawn.y0, width - drawn.x1, height - drawn.y1) < -1.0 / figure.dpi
+
+
+def shared_bars() -> Figure:
+    """Rows of maps, each with a colour bar for all of them."""
+    figure = Figure(figsize=(12, 6), layout="constrained")
+    for row in figure.subplots(3, 5):
+        for ax in row:
+            ax.imshow([[0, 1], [1, 0]], aspect="auto")
+            ax.label_outer()
+        figure.colorbar(row[0].images[0], ax=row, label="weight")
+    return figure
+
+
+def noted() -> Figure:
+    """Three panels, one with a note that is wider than it in a column, and wide titles at the edge."""
+    figure = Figure(figsize=(13, 4), layout="constrained")
+    for ax in figure.subplots(1, 3):
+        ax.set_title("isotropic Gaussian of any size, F = 2, H = 4")
+        ax.annotate("softmax 0.297,\nsoftmax-1 0.237: not close", (0.1, 0.1), (0.45, 0.7), textcoords="axes fraction")
+    return figure
+
+
+@pytest.mark.parametrize("style", WIDTHS)
+@pytest.mark.parametrize("picture", [drawn, noted, shared_bars])
+def test_nothing_leaves_the_picture(picture, style, tmp_path):
+    figure = picture()
+    save(figure, tmp_path / "picture", "png", style)
+    assert not leaves(figure)
+
+
+def test_narrow_without_a_style_words_do_leave(tmp_path):
+    figure = noted()
+    figure.set_size_inches(3.25, 4)
+    save(figure, tmp_path / "picture")
+    figure.draw_without_rendering()
+    assert leaves(figure)
+
+
+@pytest.mark.parametrize("style", WIDTHS)
+def test_notes_stay_in_their_panels_and_equations_whole(style, tmp_path):
+    figure = noted()
+    save(figure, tmp_path / "picture", "png", style)
+    for ax in figure.axes:
+        panel, note = ax.get_window_extent(), ax.texts[0].get_window_extent()
+        assert panel.x0 - 1 <= note.x0 <= note.x1 <= panel.x1 + 1
+        assert "F = 2," in ax.get_title()
+
+
+@pytest.mark.parametrize("style", WIDTHS)
+def test_shared_colour_bars_stand_beside_their_rows(style, tmp_path):
+    figure = shared_bars()
+    save(figure, tmp_path / "picture", "png", style)
+    boxes = [ax.get_window_extent() for ax in figure.axes]
+    assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
+
+
+def test_names_are_all_there_and_numbers_thinned(tmp_path):
+    figure = Figure(figsize=(8, 4), layout="constrained")
+    names, numbers = figure.subplots(1, 2)
+    names.set_xticks(range(11), [f"map_{i}" for i in range(11)], rotation=60)
+    numbers.set_xticks(range(40), range(40))
+    save(figure, tmp_path / "picture", "png", "icml")
+    assert len(names.get_xticks()) == 11
+    assert 1 < len(numbers.get_xticks()) < 20
+
+
+def test_a_list_of_panels_has_no_gaps(tmp_path):
+    figure = Figure(figsize=(11, 5), layout="constrained")
+    axes = figure.subplots(2, 7).ravel()
+    axes[-1].set_visible(False)
+    save(figure, tmp_path / "picture", "png", "neurips")
+    places = [ax.get_subplotspec().num1 for ax in axes[:-1]]
+    assert places == list(range(13))

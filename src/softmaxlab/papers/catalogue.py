@@ -9,8 +9,9 @@ from softmaxlab.papers.claim import Claim
 from softmaxlab.papers.figure import FigureSpec
 from softmaxlab.papers.polarization import catalogue as polarization
 from softmaxlab.papers.specialization import catalogue as specialization
+from softmaxlab.papers.studies import catalogue as studies
 
-_ALL = (attention, polarization, specialization)
+_ALL = (attention, polarization, specialization, studies)
 FIGURES: dict[str, type[FigureSpec]] = {figure.id: figure for paper in _ALL for figure in paper.FIGURES}
 CLAIMS: dict[str, Claim] = {claim.id: claim for paper in _ALL for claim in paper.CLAIMS}
 

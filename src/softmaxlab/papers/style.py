@@ -29,6 +29,7 @@ PANEL = 1.36  # inches that a panel needs across, and
 LOWEST, HIGHEST = 1.55, 2.6  # down, its labels included;
 BARE = 0.9  # both, if it has no labels
 PAGE = 9.0  # inches, the highest picture
+LINES = 2  # of a title, for which a panel has room
 ENTRIES = 3  # of a legend inside a panel
 DPI = 300  # of a journal's picture
 
@@ -68,13 +69,16 @@ def _fit(figure: "matplotlib.figure.Figure", column: float) -> None:
     fit = across if _is_bound(figure) else _side_by_side(figure, min(across, max(1, int(column // least))))
     panel = min(HIGHEST, max(lowest, (height / rows) / (width / across) * column / fit))
     shrink = min(1.0, (column / fit) / (width / across))
-    down = _set_anew(figure, rows, across, fit) if fit < across else rows
+    down = _set_anew(figure, rows, across, fit) if fit < across or _narrowest(figure, column) < least else rows
     figure.suptitle("")
     words.resize(figure, shrink, column / fit)
     below = _move_legends(figure, column, column / fit)
     figure.set_size_inches(column, min(PAGE, down * panel + below))
     figure.set_dpi(DPI)  # letters are a little wider or narrower at another
     words.settle(figure, inside)
+    if (more := words.most_lines(figure) - LINES) > 0:
+        figure.set_size_inches(column, min(PAGE, down * (panel + more * 1.35 * SMALLEST / 72) + below))
+        words.settle(figure, inside)
     thinner = max(0.6, shrink**0.5)
     for line in figure.findobj(matplotlib.lines.Line2D):
         line.set_linewidth(line.get_linewidth() * thinner)
@@ -101,6 +105,20 @@ def _is_bound(figure: "matplotlib.figure.Figure") -> bool:
     bars = (getattr(ax, "_colorbar_info", {}) for ax in figure.axes)
     shared = [ax for bar in bars if len(bar.get("parents", ())) > 1 for ax in bar["parents"]]
     return set(shared) == set(_panels(figure))
+
+
+def _narrowest(figure: "matplotlib.figure.Figure", column: float) -> float:
+    """Inches of the narrowest panel, if some are drawn wider than others."""
+    ratios = _ratios(figure)
+    return column * min(ratios) / sum(ratios) if min(ratios) < max(ratios) else math.inf
+
+
+def _ratios(figure: "matplotlib.figure.Figure") -> list[float]:
+    """Of the widths of a plain grid's columns."""
+    panels = _panels(figure)
+    if _grid(figure)[1] == 1:
+        return [1.0]
+    return list(panels[0].get_subplotspec().get_gridspec().get_width_ratios())  # type: ignore[union-attr]
 
 
 def _is_list(figure: "matplotlib.figure.Figure") -> bool:

@@ -52,6 +52,11 @@ def settle(figure: "Figure", inside: "list[Text]") -> None:
         _pull_inside(text)
 
 
+def most_lines(figure: "Figure") -> int:
+    """Of a title."""
+    return max((ax.get_title().count("\n") + 1 for ax in figure.axes if ax.get_visible()), default=0)
+
+
 def notes_inside(figure: "Figure") -> "list[Text]":
     """The notes that stand within their panels."""
     notes = [(text, ax) for ax in figure.axes for text in ax.texts if text.get_text()]
@@ -72,7 +77,12 @@ def _headings(ax: "Axes") -> "tuple[Text, Text]":
 def _room(ax: "Axes", others: "list[Axes]") -> tuple[float, float]:
     """Pixels for words centred on a panel: as far as the edge, or to the middle between it and its neighbour."""
     edges, box = ax.figure.bbox.max, ax.get_window_extent()
-    boxes = [other.get_window_extent() for other in others if other.get_visible()]
+    # a colour bar no higher than its panel ends below the panel's title
+    boxes = [
+        around
+        for other in others
+        if (around := other.get_window_extent()).height > BEYOND * box.height or other.get_label() != "<colorbar>"
+    ]
     rooms = []
     for along, beside in ((0, 1), (1, 0)):
         centre = (box.min + box.max)[along] / 2

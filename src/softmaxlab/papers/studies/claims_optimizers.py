@@ -7,6 +7,7 @@ import numpy as np
 
 from softmaxlab.papers.claim import Claim, Finding, Verdict
 from softmaxlab.papers.studies.optimizers import BETAS, FACTOR, Choice, Edge, edges
+from softmaxlab.papers.studies.window import window
 
 if TYPE_CHECKING:
     import pandas
@@ -26,6 +27,13 @@ def whole(table: "Table") -> "Table":
 def ten_times_slower(table: "Table") -> "Table":
     """As if each run had been made at a tenth of its learning rate."""
     return table.assign(lr=table["lr"] / 10)
+
+
+def as_told(table: "Table") -> "Table":
+    """As if the formula were exact: nobody right inside its window, all outside."""
+    settings = zip(*(table[name] for name in ("lr", "p", "scale", "beta1", "beta2")))
+    told = [(lr, window(int(p), scale, beta1, beta2)) for lr, p, scale, beta1, beta2 in settings]
+    return table.assign(right=[0.0 if edge and edge[0] < lr < edge[1] else 1.0 for lr, edge in told])
 
 
 def mixed_up(table: "Table") -> "Table":
@@ -77,7 +85,10 @@ def descents(change: "Change") -> Finding:
     return Finding(Verdict.HOLDS if least >= RIGHT else Verdict.FAILS, told)
 
 
-def _claim(name: str, statement: str, judge: "Callable[[Change], Finding]", control: "Change", told: str) -> Claim:
+def _claim(
+    name: str, statement: str, judge: "Callable[[Change], Finding]", control: "Change", told: str,
+    expected: Verdict = Verdict.HOLDS,
+) -> Claim:  # fmt: skip
     return Claim(
         id=f"studies/{name}",
         source="softmaxlab",
@@ -88,7 +99,7 @@ def _claim(name: str, statement: str, judge: "Callable[[Change], Finding]", cont
         subject=whole,
         control=control,
         control_is=told,
-        expected=Verdict.HOLDS,
+        expected=expected,
     )
 
 
@@ -97,7 +108,7 @@ CLAIMS = (
     _claim("window-lower", "A formula from 4 and 8 tokens gives the lower edge of Adam's window at 32", lower_edges,
            ten_times_slower, SLOWER),
     _claim("window-upper", "A formula from 4 and 8 tokens gives the upper edge of Adam's window at 32", upper_edges,
-           ten_times_slower, SLOWER),
+           as_told, "winners as the formula has them, on which it must hold", Verdict.FAILS),
     _claim("window-memory", "The boundaries follow Adam's memories", memories, ten_times_slower, SLOWER),
     _claim("descent-right", "Gradient descent and momentum pick the flow's winner wherever they polarize", descents,
            mixed_up, "Adam's runs taken for gradient descent's"),

@@ -66,7 +66,7 @@ class Choice(Study):
             image = _draw_diagram(ax, plain_adam(table, p), p)
         figure.colorbar(image, ax=axes[len(ps) - 1], pad=0.02, label="share of seeds won by argmax u(0)")
         _draw_eps(axes[-1], table, max(ps))
-        figure.suptitle(f"{Choice.title} (logistic loss, {int(table['seeds'].max())} seeds a cell)", fontsize=12)
+        figure.suptitle(f"{Choice.title} (logistic loss, {result['seeds'].max()} seeds a cell)", fontsize=12)
         return figure
 
 
