@@ -50,6 +50,11 @@ def _figure4() -> list[Run]:
     return _plainest_first(grid(Run(task=Induction(), stop="settled"), seed=SEEDS, heads=HEADS, lr=RATES, map=MAPS))
 
 
+def _settings() -> list[Run]:
+    """Figure 4's settings with one seed, heads tracked; runs end when settled."""
+    return [run.replace(track=("heads",)) for run in _figure4() if run.seed == SEEDS[0]]
+
+
 def _full() -> list[Run]:
     """Every map and softmax1 with the default settings, all 10 epochs, heads tracked."""
     return grid(Run(task=Induction(), track=("heads",)), map=(*MAPS, "softmax1"))
@@ -122,6 +127,7 @@ PRESETS: dict[str, dict[str, Callable[[], list[Run]]]] = {
         "quick": _induction_quick,
         "full": _full,
         "figure4": _figure4,
+        "settings": _settings,
         "variants": _variants,
         "beyond": _induction_beyond,
         "paper": _induction_paper,
