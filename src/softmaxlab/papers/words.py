@@ -140,12 +140,12 @@ def _pull_inside(text: "Text") -> None:
 
 
 def _thin_ticks(ax: "Axes", room: float) -> None:
-    """Of chosen ticks as many as have room; names are left alone."""
+    """Of chosen ticks as many as have room, unless most of them are names."""
     from matplotlib.ticker import FixedLocator
 
     for axis, across in ((ax.xaxis, True), (ax.yaxis, False)):
         labels = [text.get_text() for text in axis.get_ticklabels()]
-        if not isinstance(axis.get_major_locator(), FixedLocator) or any(map(is_name, labels)):
+        if not isinstance(axis.get_major_locator(), FixedLocator) or 2 * sum(map(_is_name, labels)) > len(labels):
             continue
         flat = across and not any(text.get_rotation() for text in axis.get_ticklabels())
         each = ((SHORT + 1) * LETTER if flat else 1.0) * SMALLEST / 72
@@ -154,6 +154,6 @@ def _thin_ticks(ax: "Axes", room: float) -> None:
             axis.set_ticks(list(axis.get_majorticklocs())[::every], labels[::every])
 
 
-def is_name(label: str) -> bool:
+def _is_name(label: str) -> bool:
     """Not a number or a formula: it has two letters in a row."""
     return re.search(r"[^\W\d_]{2}", re.sub(r"\$[^$]*\$", "", label)) is not None
