@@ -100,7 +100,9 @@ def test_what_is_not_a_preset_is_refused():
 def test_every_preset_has_the_runs_that_its_docs_say():
     sizes = {task: {name: len(preset(task, name)) for name in presets} for task, presets in PRESETS.items()}
     assert sizes == {
-        "induction": {"quick": 3, "full": 12, "figure4": 660, "settings": 132, "variants": 24, "beyond": 6, "paper": 8640},
+        "induction": {
+            "quick": 3, "full": 12, "figure4": 660, "settings": 132, "variants": 24, "beyond": 6, "paper": 8640,
+        },
         "classification": {
             "quick": 3, "figure6": 495, "figure18": 264, "figure21": 330, "beyond": 25, "paper": 12960,
         },

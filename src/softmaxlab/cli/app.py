@@ -14,7 +14,7 @@ from softmaxlab.cli import bench, check, cite, explore, list, probe, reproduce, 
 from softmaxlab.cli.options import Plugin
 from softmaxlab.errors import SoftmaxlabError
 
-UsageError = typer.BadParameter.__bases__[0]  # whatever typer raises for options and arguments
+UsageError: Any = typer.BadParameter.__bases__[0]  # whatever typer raises for options and arguments
 INTERRUPTED = 130  # typer's exit code for Ctrl-C
 
 app = typer.Typer(
