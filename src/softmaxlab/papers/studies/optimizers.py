@@ -34,7 +34,7 @@ class Choice(Study):
     title: ClassVar[str] = "Adam's choice: where another token wins than under gradient flow"
     source: ClassVar[str] = "softmaxlab"
     place: ClassVar[str] = "Study 2"
-    reports: ClassVar[str] = "Where Adam begins to lose the flow's winner is predicted from fewer tokens, where it stops not"
+    reports: ClassVar[str] = "Where Adam begins to lose the flow's winner is predicted, where it stops is not"
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "committed": {},
         "quick": {"runs": "made", "ps": (8, 32), "scales": (0.1,), "epsilons": (SMALLEST,)},
