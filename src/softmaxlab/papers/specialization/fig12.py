@@ -1,7 +1,7 @@
 """Figures 12, 13 and 14: two heads on flipping spikes of all strengths, for three maps.
 
 The paper finds softmax-1 to be much like softmax. So it is at first, and where the constant direction is strong; where
-the flipping one is as strong, its heads go on, some hundreds of τ later, to the values of θ.
+that is weak (ν₁ = 1), its heads go on, some hundreds of τ later, to the values of θ.
 """
 
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
