@@ -22,6 +22,8 @@ from softmaxlab.core.random import torch_generator
 from softmaxlab.core.registry import Named
 from softmaxlab.core.result import Outcome, Result, Status
 from softmaxlab.core.spec import Spec
+from softmaxlab.errors import SpecError
+from softmaxlab.probing.gates import add_gates
 from softmaxlab.probing.maps.saving import save_swapped
 from softmaxlab.probing.maps.swap import swapped
 from softmaxlab.probing.models.corpora import bible
@@ -39,7 +41,7 @@ class LanguageModel(Spec):
     """Train a small Llama with an attention map on the King James Bible, then measure its heads on held-out text.
 
     Maps with a bias learn it, per head: from −log(context) for sigmoid, so that rows begin with a total near 1; from 0
-    for the others.
+    for the others. With `bias` it is that number everywhere, and not learned. `gate`: gates.py.
     """
 
     map: Annotated[str, Named(MAPS)] = "softmax"
@@ -51,6 +53,8 @@ class LanguageModel(Spec):
     steps: Count = 500
     batch: Count = 32
     lr: Annotated[float, Field(gt=0)] = 3e-3
+    bias: float | None = None
+    gate: bool = False
     seed: Annotated[int, Field(ge=0)] = 0
 
     @model_validator(mode="after")
@@ -59,6 +63,8 @@ class LanguageModel(Spec):
             raise ValueError(f"width must be a multiple of twice the heads ({self.heads}), got {self.width}")
         if MAPS[self.map].features is not None:
             raise ValueError(f"map {self.map!r} acts on queries and keys, expected a map of scores")
+        if self.bias is not None and not MAPS[self.map].takes_bias:
+            raise ValueError(f"bias must not be given for map {self.map!r}, which has none, got {self.bias}")
         return self
 
     def _run(self, device: str) -> Result:
@@ -68,6 +74,7 @@ class LanguageModel(Spec):
 def trained(spec: LanguageModel, device: str = "cpu") -> tuple[Any, Any, dict[str, Tensor], Result]:
     """The trained model, its tokenizer, the learned biases by module (empty without), and what was measured."""
     from softmaxlab.probing.changes.loss import loss
+    from softmaxlab.probing.changes.quantise import quantised
 
     tokenizer, train, test = corpus(spec.vocab)
     model = build(spec).to(device)
@@ -75,17 +82,21 @@ def trained(spec: LanguageModel, device: str = "cpu") -> tuple[Any, Any, dict[st
         curve, status = _fit(model, swap.parameters(), train.to(device), spec)
         held_out = [{"input_ids": part} for part in _cut(test, spec.context).split(BATCH)]
         found = loss(model, held_out)
-        heads = examine(model, held_out[: EVALUATED // BATCH]).heads
+        with quantised(model):
+            rounded = loss(model, held_out)
+        measured = examine(model, held_out[: EVALUATED // BATCH])
         biases = {name: b.detach() for name, b in swap.bias.items()} if isinstance(swap.bias, dict) else {}
     shape = spec.layers, spec.heads
-    arrays = {name: heads[name].to_numpy().reshape(shape) for name in MEASURES}
+    arrays = {name: measured.heads[name].to_numpy().reshape(shape) for name in MEASURES}
     arrays |= {
         "train_loss": curve,
         "loss": found.mean,
         "loss_se": found.se,
+        "int8_loss": rounded.mean,
+        "massive": measured.activations["ratio"].to_numpy(),
         "unigram_loss": _unigram(train, test, spec),
     }
-    axes = {name: ("layer", "head") for name in MEASURES} | {"train_loss": ("step",)}
+    axes = {name: ("layer", "head") for name in MEASURES} | {"train_loss": ("step",), "massive": ("layer",)}
     if biases:
         arrays["bias"], axes["bias"] = torch.stack(list(biases.values())).cpu().numpy(), ("layer", "head")
     notes = {"training_tokens": spec.steps * spec.batch * spec.context, "held_out_tokens": int(found.n.sum())}
@@ -94,6 +105,8 @@ def trained(spec: LanguageModel, device: str = "cpu") -> tuple[Any, Any, dict[st
 
 def train_and_save(spec: LanguageModel, folder: str | Path, device: str = "cpu") -> Result:
     """Train, and write the model (safetensors), its map and tokenizer to a folder that `load` opens."""
+    if spec.gate:
+        raise SpecError("gate must be False for a model that is saved: a folder of transformers has no place for gates")
     model, tokenizer, biases, result = trained(spec, device)
     save_swapped(model, folder, spec.map, biases or None)
     tokenizer.save_pretrained(folder)
@@ -129,12 +142,17 @@ def build(spec: LanguageModel) -> Any:
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(torch_generator(spec.seed, "weights").initial_seed())
-        return library.LlamaForCausalLM(config)
+        model = library.LlamaForCausalLM(config)
+        if spec.gate:
+            add_gates(model)
+        return model
 
 
 def _with_map(model: Any, spec: LanguageModel) -> swapped:
     if not MAPS[spec.map].takes_bias:
         return swapped(model, spec.map)
+    if spec.bias is not None:
+        return swapped(model, spec.map, bias=spec.bias)
     start = -math.log(spec.context) if spec.map.startswith("sigmoid") else 0.0
     return swapped(model, spec.map, bias=start, learn=True)
 
