@@ -58,8 +58,13 @@ def attend_features(
     if k.shape[-2] != v.shape[-2]:
         raise SpecError(f"k and v differ in tokens: {k.shape[-2]} and {v.shape[-2]}")
     scores = _wide(q) @ _wide(k).transpose(-2, -1) / math.sqrt(q.shape[-1])
-    w = _weights(MAPS[map], scores, mask, bias).to(q.dtype)
+    w = weights_of_products(map, scores, mask, bias).to(q.dtype)
     return w @ v, w
+
+
+def weights_of_products(map: str, scores: Tensor, mask: Tensor | None, bias: Tensor | float | None) -> Tensor:
+    """`weights` for scores that are products of features already."""
+    return _weights(MAPS[map], scores, mask, bias)
 
 
 def _weights(found: Map, scores: Tensor, mask: Tensor | None, bias: Tensor | float | None) -> Tensor:

@@ -20,7 +20,7 @@ def _remember(attention: nn.Module, args: tuple, kwargs: dict) -> None:
     attention.gated_by = kwargs["hidden_states"] if "hidden_states" in kwargs else args[0]
 
 
-def _gated(attention: nn.Module):
+def _gated(attention: Any):
     def before(_: nn.Module, args: tuple[Tensor]) -> tuple[Tensor]:
         gates = torch.sigmoid(attention.gate(attention.gated_by))  # [B, T, H]
         return ((args[0].unflatten(-1, (gates.shape[-1], -1)) * gates.unsqueeze(-1)).flatten(-2),)

@@ -4,8 +4,9 @@
 
 Shapes: B samples, T positions, d width, H heads, d_h = d/H. What is equal is computed once (sharing.py): the first
 block reads one row for each different pair of token and position; in a causal model a later block may read one for
-each different prefix. The last block's queries, its MLP and the logits are computed only at the positions `wanted`.
-`Trace` holds the weights when asked for; without it softmax runs fused.
+each different prefix, and attention reads them where they are (rows.py). The last block's queries, its MLP and the
+logits are computed only at the positions `wanted`. `Trace` holds the weights when asked for; without it softmax runs
+fused.
 """
 
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from torch.nn import functional
 
 from softmaxlab.attention import MAPS, feature_mlp
 from softmaxlab.attention.attend import attend_features, features_of
+from softmaxlab.training.rows import attend_rows, pays_off
 from softmaxlab.training.sharing import EVERYWHERE, LAST, Places, Prefixes, spread
 
 WITHOUT_BIAS = ("sigmoid", "sigmoid_norm")  # which could have one, but have none in the paper
@@ -64,6 +66,8 @@ class Attention(nn.Module):
 
     def forward(self, rows: Tensor, places: Places, trace: Trace | None) -> Tensor:
         """Results [B, wanted, d], or the kept ones, of normalised rows."""
+        if trace is None and places.index is not None and places.kept is not None and pays_off(rows, places.index):
+            return self.o(self._attend_kept(rows, places.index, places.kept))
         q = places.queries(lambda x: self._features(self.q(x)), rows)
         k = places.keys(lambda x: self._features(self.k(x)), rows)
         v = places.keys(self.v, rows)
@@ -72,6 +76,15 @@ class Attention(nn.Module):
             gates = torch.sigmoid(places.queries(self.gate, rows))  # [B, wanted, H]
             out = out * gates.transpose(1, 2).unsqueeze(-1)
         return self.o(places.keep(out.transpose(1, 2).flatten(2)))
+
+    def _attend_kept(self, rows: Tensor, index: Tensor, kept: Tensor) -> Tensor:
+        """Heads' outputs [P, d] at the kept places alone."""
+        q, k = (self._features(f(rows)) for f in (self.q, self.k))
+        out = attend_rows(self.map, q, k, self.v(rows), self.heads, index, kept, self.bias)
+        if self.gate is None:
+            return out
+        gates = torch.sigmoid(spread(self.gate(rows), index.flatten()[kept]))  # [P, H]
+        return (out.unflatten(-1, (self.heads, -1)) * gates.unsqueeze(-1)).flatten(-2)
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, wanted: slice, trace: Trace | None) -> Tensor:
         visible = None if self.visible is None or wanted == LAST else self.visible[wanted]  # the last query sees all

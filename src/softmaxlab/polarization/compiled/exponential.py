@@ -12,7 +12,7 @@ from math import factorial
 
 import numpy as np
 
-from softmaxlab.polarization.compiled.jit import inner
+from softmaxlab.core.jit import inner
 
 PER_LOG_2 = 1.4426950408889634
 LOG_2_HIGH, LOG_2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # n·LOG_2_HIGH is exact

@@ -7,7 +7,7 @@ W [p, d] has one row per token and `a` [rows, p] one row of scores per output.
     tied    W = Uᵀ, one row,  z = U a = Wᵀa       ∇_a = W h                     ∇_W = s gᵀ + a hᵀ
 """
 
-from softmaxlab.polarization.compiled.jit import inlined, inner
+from softmaxlab.core.jit import inlined, inner
 from softmaxlab.polarization.compiled.linear import add_outer, combine, dot, project
 from softmaxlab.polarization.compiled.losses import loss_gradient
 from softmaxlab.polarization.compiled.maps import weigh

@@ -1,6 +1,6 @@
 """Products with a matrix W of rows W_j: `combine` is Σ_j x_j W_j, `project` is ⟨W_j, g⟩ for each j."""
 
-from softmaxlab.polarization.compiled.jit import inner, inner_sum
+from softmaxlab.core.jit import inner, inner_sum
 
 
 @inner_sum

@@ -1,7 +1,7 @@
 """Descent by the full gradient, for every compiled loss, map, model and optimizer."""
 
+from softmaxlab.core.jit import entry
 from softmaxlab.polarization.compiled.gradient import VALUE, gradient
-from softmaxlab.polarization.compiled.jit import entry
 from softmaxlab.polarization.compiled.optimizers import GD, update
 
 

@@ -5,7 +5,7 @@ AdamW (λ on the parameter). `first` and `second` are the optimizer's memory, `s
 from math import sqrt
 from typing import TYPE_CHECKING
 
-from softmaxlab.polarization.compiled.jit import inner
+from softmaxlab.core.jit import inner
 
 if TYPE_CHECKING:
     from softmaxlab.polarization.descent import Descent

@@ -9,7 +9,7 @@ with λ the weight decay: p numbers a step in place of d·p.
 
 from math import exp, inf
 
-from softmaxlab.polarization.compiled.jit import entry
+from softmaxlab.core.jit import entry
 from softmaxlab.polarization.compiled.linear import dot
 from softmaxlab.polarization.compiled.maps import weigh
 

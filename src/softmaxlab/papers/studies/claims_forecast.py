@@ -1,0 +1,97 @@
+"""What the forecast study asked, judged on its table: docs/studies/forecast.md."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from softmaxlab.papers.claim import Claim, Finding, Verdict
+from softmaxlab.papers.studies.forecast import Forecast
+from softmaxlab.papers.studies.foretold import Criterion, criteria, dealt, timed
+
+if TYPE_CHECKING:
+    import pandas
+
+    Table = pandas.DataFrame
+    Change = Callable[[Table], Table]
+
+INTERVAL = "thresholds of the protocol, written before the runs; the interval is a bootstrap over runs"
+SLOW = 8.0  # times too late: three octaves, where the protocol allows a median of one
+
+
+def whole(table: "Table") -> "Table":
+    return table
+
+
+def dealt_at_random(table: "Table") -> "Table":
+    return dealt(table, "forecast")
+
+
+def next_token(table: "Table") -> "Table":
+    return table.assign(forecast_token=table["forecast_token"] + 1)
+
+
+def too_slow(table: "Table") -> "Table":
+    return table.assign(forecast_step=table["forecast_step"] * SLOW)
+
+
+def exchanged(table: "Table") -> "Table":
+    """The forecast's columns for the line's, and the other way round."""
+    pairs = [(f"forecast_{name}", f"line_{name}") for name in ("token", "share", "step")]
+    return table.rename(columns=dict(pairs) | {b: a for a, b in pairs})
+
+
+def _judged(change: "Change", *places: int) -> tuple[list[Criterion], "Table"]:
+    table = change(Forecast.read())
+    found = criteria(table)
+    return [found[place] for place in places], table
+
+
+def _finding(found: list[Criterion], more: str = "") -> Finding:
+    told = "; ".join(f"{c.name} {c.value:.2f} [{c.low:.2f}, {c.high:.2f}]" for c in found)
+    return Finding(Verdict.HOLDS if all(c.met for c in found) else Verdict.FAILS, told + more)
+
+
+def token(change: "Change") -> Finding:
+    found, table = _judged(change, 0)
+    sinks = table.loc[table["share"] > 0.9]
+    return _finding(found, f" of {len(sinks)} heads with a sink; always BOS {(sinks['token'] == 0).mean():.2f}")
+
+
+def time(change: "Change") -> Finding:
+    found, table = _judged(change, 1)
+    late = table.loc[(table["share"] > 0.9) & (table["step"] > 78)]
+    return _finding(found, f" over {len(timed(table, 'forecast'))} of {len(late)} heads that get a sink later")
+
+
+def whether(change: "Change") -> Finding:
+    return _finding(_judged(change, 2)[0])
+
+
+def better(change: "Change") -> Finding:
+    return _finding(_judged(change, 3, 4)[0])
+
+
+def _claim(name: str, statement: str, judge: "Callable[[Change], Finding]", control: "Change", told: str) -> Claim:
+    return Claim(
+        id=f"studies/{name}",
+        source="softmaxlab",
+        place="Study 1",
+        statement=statement,
+        tolerance=INTERVAL,
+        judge=judge,
+        subject=whole,
+        control=control,
+        control_is=told,
+        expected=Verdict.HOLDS,
+    )
+
+
+CLAIMS = (
+    _claim("forecast-token", "The forecast names the sink's token for at least 95 % of heads with a sink", token,
+           next_token, "every forecast names the next token"),
+    _claim("forecast-time", "The forecast's time is within a factor of 2 in the median", time,
+           too_slow, "times eight times too late"),
+    _claim("forecast-whether", "The forecast share tells heads with a sink from others: AUROC of 0.9", whether,
+           dealt_at_random, "forecasts dealt to heads at random"),
+    _claim("forecast-better", "The forecast is better in time and AUROC than carrying on the shares' lines", better,
+           exchanged, "forecast and line exchanged"),
+)  # fmt: skip

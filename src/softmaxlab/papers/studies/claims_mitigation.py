@@ -1,0 +1,104 @@
+"""What the mitigation study asked, judged on its three tables: docs/studies/mitigation.md."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from softmaxlab.papers.claim import Finding, Verdict
+from softmaxlab.papers.studies.bias_rule import LENGTH, NEAR, BiasRule, excess
+from softmaxlab.papers.studies.mitigation import Fall, Mitigation, recovered, steepest_fall
+from softmaxlab.papers.studies.small_models import MEASURES, SmallModels, seeds_led
+
+if TYPE_CHECKING:
+    import pandas
+
+    Table = pandas.DataFrame
+    Change = Callable[[Table], Table]
+
+HALF = 0.5  # of the damage; of what the prefix recovers
+ERRORS = 2.0  # standard errors by which a loss lies above that of a larger bias
+SEEDS = 2  # of three, in which softmax leads
+RULE = 0.0  # the bias of the sweep that stands for the rule's
+
+
+def prefix(change: "Change") -> Finding:
+    table = change(Mitigation.read())
+    found = [recovered(table, "prefix", draw) for draw in _draws(table)]
+    told = ", ".join(f"{value:.2f} [{low:.2f}, {high:.2f}]" for value, low, high in found)
+    return _finding(all(low > HALF for _, low, _ in found), f"the prefix closes {told} of the int8 gap")
+
+
+def bias(change: "Change") -> Finding:
+    table = change(Mitigation.read())
+    pairs = [[recovered(table, fold, draw)[0] for fold in ("bias", "prefix")] for draw in _draws(table)]
+    told = ", ".join(f"{own:.2f} (prefix {other:.2f})" for own, other in pairs)
+    return _finding(all(own >= HALF * other for own, other in pairs), f"biases close {told} of the int8 gap")
+
+
+def falls_again(change: "Change") -> Finding:
+    found = _falls(change, "all")
+    return _finding(all(fall.errors > ERRORS for fall in found), "; ".join(map(_told, found)))
+
+
+def not_in_sink_heads(change: "Change") -> Finding:
+    found = _falls(change, "sink")
+    return _finding(all(fall.errors <= ERRORS for fall in found), "; ".join(map(_told, found)))
+
+
+def leads(change: "Change") -> Finding:
+    table = change(SmallModels.read())
+    seeds = table["seed"].nunique()
+    found = {name: seeds_led(table, "softmax", measure) for measure, name in MEASURES.items()}
+    told = "; ".join(f"{name}: softmax's in {led} of {seeds} seeds" for name, led in found.items())
+    return _finding(min(found.values()) >= SEEDS, told)
+
+
+def near_the_best(change: "Change") -> Finding:
+    """A task on which every bias is near the best does not count, as the protocol has it."""
+    table = change(BiasRule.read())
+    met, told = [], []
+    for task in LENGTH:
+        above = excess(table, task)
+        near = above <= NEAR
+        met.append(near[RULE] and not near.all())
+        told.append(f"{task}: {100 * above[RULE]:.1f} % above the best, {near.sum()} of {len(near)} biases within 10 %")
+    return _finding(all(met), "; ".join(told))
+
+
+def _draws(table: "Table") -> list[int]:
+    return sorted(set(table["draw"]))
+
+
+def _falls(change: "Change", heads: str) -> list[Fall]:
+    table = change(Mitigation.read())
+    return [steepest_fall(table, draw, heads) for draw in _draws(table)]
+
+
+def _told(fall: Fall) -> str:
+    return f"from b = {fall.b:g} to {fall.larger:g} by {fall.nats:.3f} nats, {fall.errors:.1f} standard errors"
+
+
+def _finding(met: bool, measured: str) -> Finding:
+    return Finding(Verdict.HOLDS if met else Verdict.FAILS, measured)
+
+
+def whole(table: "Table") -> "Table":
+    return table
+
+
+def renamed(column: str, names: dict[str, str]) -> "Change":
+    """The rows of one name taken for those of another."""
+    return lambda table: table.assign(**{column: [names.get(name, name) for name in table[column]]})
+
+
+def mirrored(table: "Table") -> "Table":
+    """Biases with their signs changed."""
+    return table.assign(b=-table["b"])
+
+
+def best_and_worst_exchanged(table: "Table") -> "Table":
+    """Losses upside down: what was the smallest of a task is its largest."""
+    import pandas
+
+    parts = [table.loc[table["task"] == task] for task in LENGTH]
+    turned = [part.assign(loss=part["loss"].min() + part["loss"].max() - part["loss"]) for part in parts]
+    return pandas.concat(turned, ignore_index=True)

@@ -1,0 +1,189 @@
+"""Study 3, part A: what the sink costs SmolLM2 in int8, and what gets it back (docs/studies/mitigation.md).
+
+A row is the loss of one evaluation text: in float or int8 (`weights`), with a `change` of the model: none, its sink
+folded into a prefix or into biases, or softmax-1 with bias b in all heads or in the sink heads (`heads`). Texts to
+calibrate and to evaluate on are cut from different places of the same book; a draw is a choice of places.
+"""
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from softmaxlab.core.result import Result
+from softmaxlab.papers.lines import label
+from softmaxlab.papers.studies.study import Study
+from softmaxlab.papers.style import COLOURS
+
+if TYPE_CHECKING:
+    import matplotlib.figure
+    import pandas
+    from matplotlib.axes import Axes
+
+    Table = pandas.DataFrame
+
+MODEL, TEXT = "smollm2", "kjv"
+CALIBRATION = 4  # texts
+SINK_HEAD = 0.3  # the sink score of a head that has a sink, as in fold_sink
+OFF = -30.0  # a bias at which softmax-1 is softmax in float32
+
+
+class Mitigation(Study):
+    """Losses of SmolLM2 in float and int8, with the sink folded away, and with softmax-1 at several biases."""
+
+    id: ClassVar[str] = "studies/mitigation"
+    title: ClassVar[str] = "What the sink costs in int8, and what gets it back"
+    source: ClassVar[str] = "softmaxlab"
+    place: ClassVar[str] = "Study 3"
+    reports: ClassVar[str] = "Most of the damage of per-tensor int8 is the sink's"
+    presets: ClassVar[dict[str, dict[str, Any]]] = {
+        "committed": {},
+        "quick": {"runs": "made", "draws": (3,), "texts": 4, "biases": (-10.0, -4.0, 0.0, 4.0)},
+        "paper": {"runs": "made"},
+    }
+    cost: ClassVar[dict[str, str]] = {"committed": "1 s", "quick": "4 min", "paper": "30 min"}
+
+    table: ClassVar[str] = "mitigation.csv"
+
+    draws: Annotated[tuple[int, ...], Field(min_length=1)] = (0, 1, 2)
+    texts: Annotated[int, Field(ge=2)] = 12
+    length: Annotated[int, Field(ge=16)] = 256
+    biases: tuple[float, ...] = (-12.0, -10.0, -8.0, -6.0, -4.0, -2.0, 0.0, 2.0, 4.0, 6.0)
+
+    def made(self, device: str) -> "Table":
+        import pandas
+
+        from softmaxlab.core.progress import Progress
+        from softmaxlab.probing.models.corpora import sequences, texts
+        from softmaxlab.probing.models.load import load
+
+        loaded = load(MODEL, device=device)
+        rows = []
+        with Progress(len(self.draws) * (6 + 2 * len(self.biases)), "conditions") as progress:
+            for draw in self.draws:
+                found = sequences(loaded.tokenizer, texts(TEXT), self.length, CALIBRATION + self.texts, seed=draw)
+                for condition, losses in self._losses(loaded.model, found[:CALIBRATION], found[CALIBRATION:]):
+                    rows += [{"draw": draw, "text": i} | condition | {"loss": x} for i, x in enumerate(losses)]
+                    progress.advance()
+        return pandas.DataFrame(rows)
+
+    def _losses(self, model: Any, calibration: list, judged: list) -> Iterator[tuple[dict[str, Any], np.ndarray]]:
+        """Conditions, and the loss of each text under them."""
+        from softmaxlab.probing import fold_sink, swapped
+        from softmaxlab.probing.changes.loss import loss
+        from softmaxlab.probing.changes.quantise import quantised
+        from softmaxlab.probing.probe import examine
+        from softmaxlab.probing.running import as_batches
+
+        folds = {"none": nullcontext()} | {name: fold_sink(model, name, calibration) for name in ("prefix", "bias")}
+        for name, fold in folds.items():
+            for weights, rounding in {"float": nullcontext, "int8": quantised}.items():
+                with fold, rounding(model):
+                    yield _condition(name, weights), loss(model, judged).per_sequence
+        heads = examine(model, as_batches(calibration), "fast").heads
+        sink = heads.pivot(index="layer", columns="head", values="sink").to_numpy() > SINK_HEAD
+        for b in self.biases:
+            for name, chosen in {"all": np.ones_like(sink), "sink": sink}.items():
+                with swapped(model, "softmax1", bias=np.where(chosen, b, OFF).tolist()):
+                    yield _condition("softmax1", b=b, heads=name), loss(model, judged).per_sequence
+
+    @staticmethod
+    def draw(result: Result) -> "matplotlib.figure.Figure":
+        from matplotlib.figure import Figure
+
+        table = result.to_pandas()
+        figure = Figure(figsize=(12, 4.4), layout="constrained")
+        bars, curve = figure.subplots(1, 2)
+        _draw_folds(bars, table)
+        _draw_biases(curve, table)
+        texts = table.groupby("draw")["text"].nunique().max()
+        figure.suptitle(
+            f"{Mitigation.title}\n(SmolLM2-135M, {table['draw'].nunique()} draws of {texts} texts)", fontsize=12
+        )
+        return figure
+
+
+def _condition(change: str, weights: str = "float", b: float = np.nan, heads: str = "all") -> dict[str, Any]:
+    return {"change": change, "weights": weights, "b": b, "heads": heads}
+
+
+def losses(table: "Table", draw: int, change: str, weights: str = "float") -> np.ndarray:
+    """Of each text of a draw."""
+    here = (table["draw"] == draw) & (table["change"] == change) & (table["weights"] == weights)
+    return table.loc[here].sort_values("text")["loss"].to_numpy()
+
+
+def curve(table: "Table", draw: int, heads: str) -> "Table":
+    """Losses with softmax-1, [text, b]."""
+    here = (table["draw"] == draw) & (table["change"] == "softmax1") & (table["heads"] == heads)
+    return table.loc[here].pivot(index="text", columns="b", values="loss")
+
+
+def interval(x: np.ndarray) -> tuple[float, float, float]:
+    """Mean and Student's 95 % interval."""
+    from scipy.stats import t
+
+    half = t.ppf(0.975, len(x) - 1) * x.std(ddof=1) / np.sqrt(len(x))
+    return float(x.mean()), float(x.mean() - half), float(x.mean() + half)
+
+
+def recovered(table: "Table", fold: str, draw: int) -> tuple[float, float, float]:
+    """The share of the int8 gap that a fold closes, with its interval: 1 − the gap it leaves over the whole gap."""
+    gap, left = (losses(table, draw, change, "int8") - losses(table, draw, change) for change in ("none", fold))
+    share = 1.0 - left.mean() / gap.mean()
+    _, low, high = interval((gap - left) - share * gap)  # of a ratio, by linearising it
+    return float(share), float(share + low / gap.mean()), float(share + high / gap.mean())
+
+
+@dataclass(frozen=True)
+class Fall:
+    """Of the loss from one bias to a larger one: in nats, and in standard errors of the paired difference."""
+
+    b: float
+    larger: float
+    nats: float
+    errors: float
+
+
+def steepest_fall(table: "Table", draw: int, heads: str) -> Fall:
+    """The largest in standard errors."""
+    found = curve(table, draw, heads)
+    falls = []
+    for b, larger in combinations(found.columns, 2):
+        fall = (found[b] - found[larger]).to_numpy()
+        falls.append(Fall(b, larger, fall.mean(), fall.mean() / (fall.std(ddof=1) / np.sqrt(len(fall)))))
+    return max(falls, key=lambda fall: fall.errors)
+
+
+def _draw_folds(ax: "Axes", table: "Table") -> None:
+    bars = [("none", "int8"), ("prefix", "int8"), ("bias", "int8"), ("prefix", "float"), ("bias", "float")]
+    names = [weights if change == "none" else f"{weights} + {change}" for change, weights in bars]
+    draws = sorted(set(table["draw"]))
+    for k, draw in enumerate(draws):
+        before = losses(table, draw, "none")
+        found = np.array([interval(losses(table, draw, *bar) - before) for bar in bars])
+        place = np.arange(len(bars)) + 0.25 * (k - (len(draws) - 1) / 2)
+        error = [found[:, 0] - found[:, 1], found[:, 2] - found[:, 0]]
+        ax.bar(place, found[:, 0], 0.23, yerr=error, color=COLOURS[k], ec="w", capsize=2, label=f"draw {draw}")
+    ax.set_xticks(range(len(bars)), names, rotation=15)
+    ax.legend(fontsize=8)
+    label(ax, "", "rise of the loss, nats per token", "Against float as it is (95 % intervals over texts)")
+
+
+def _draw_biases(ax: "Axes", table: "Table") -> None:
+    draws = sorted(set(table["draw"]))
+    for k, heads in enumerate(("all", "sink")):
+        for draw in draws:
+            losses_of = curve(table, draw, heads)
+            rises = losses_of.to_numpy() - losses(table, draw, "none")[:, None]
+            found = np.array([interval(rise) for rise in rises.T])
+            told = f"{heads} heads" if draw == draws[0] else None
+            ax.plot(losses_of.columns, found[:, 0], "os"[k] + "-", color=COLOURS[k], ms=3, label=told)
+            ax.fill_between(losses_of.columns, found[:, 1], found[:, 2], color=COLOURS[k], alpha=0.15)
+    ax.set_yscale("symlog", linthresh=0.01)
+    ax.legend(fontsize=8, title="softmax-1 in", title_fontsize=8)
+    label(ax, "bias b", "rise of the loss, nats per token", "softmax-1 put in place of softmax")

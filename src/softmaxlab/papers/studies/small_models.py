@@ -1,0 +1,99 @@
+"""Study 3, part B: language models equal but for attention, their sinks, massive activations and int8 gap.
+
+Protocol: docs/studies/mitigation.md. A row is a trained model: held-out loss in float and int8, the largest sink score
+of its heads, the largest |h| over the median |h| of its layers.
+"""
+
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from softmaxlab.core.result import Result
+from softmaxlab.papers.lines import label
+from softmaxlab.papers.studies.study import Study
+from softmaxlab.papers.style import COLOURS
+
+if TYPE_CHECKING:
+    import matplotlib.figure
+    import pandas
+
+    Table = pandas.DataFrame
+
+KINDS = ("softmax", "softmax1", "sigmoid", "gated")
+MEASURES = {"sink": "largest sink score", "massive": "largest |h| / median |h|", "gap": "int8 gap, nats per token"}
+
+
+class SmallModels(Study):
+    """Small Llamas with softmax, softmax1, sigmoid, and softmax with a gate, on equal text for equal steps."""
+
+    id: ClassVar[str] = "studies/small-models"
+    title: ClassVar[str] = "Sinks, massive activations and the int8 gap of small language models"
+    source: ClassVar[str] = "softmaxlab"
+    place: ClassVar[str] = "Study 3 B"
+    reports: ClassVar[str] = (
+        "Whether models that can do without a sink have fewer massive activations and lose less in int8"
+    )
+    presets: ClassVar[dict[str, dict[str, Any]]] = {
+        "committed": {},
+        "quick": {"runs": "made", "models": ("softmax", "softmax1"), "seeds": (3,)},
+        "paper": {"runs": "made"},
+    }
+    cost: ClassVar[dict[str, str]] = {"committed": "1 s", "quick": "8 min", "paper": "45 min"}
+
+    table: ClassVar[str] = "small-models.csv"
+
+    models: Annotated[tuple[str, ...], Field(min_length=1)] = KINDS
+    seeds: Annotated[tuple[int, ...], Field(min_length=1)] = (0, 1, 2)
+
+    def made(self, device: str) -> "Table":
+        import pandas
+
+        return pandas.DataFrame([row(kind, seed, device) for seed in self.seeds for kind in self.models])
+
+    @staticmethod
+    def draw(result: Result) -> "matplotlib.figure.Figure":
+        from matplotlib.figure import Figure
+
+        table = with_gap(result.to_pandas())
+        kinds = [kind for kind in KINDS if kind in set(table["kind"])]
+        figure = Figure(figsize=(14, 3.8), layout="constrained")
+        told = {"loss": "held-out loss, nats per token"} | MEASURES
+        for ax, (name, unit) in zip(figure.subplots(1, len(told)), told.items()):
+            for k, kind in enumerate(kinds):
+                found = table.loc[table["kind"] == kind, name].to_numpy()
+                ax.plot(np.full(len(found), k), found, "o", color=COLOURS[k], mfc="none")
+                ax.plot([k - 0.25, k + 0.25], [found.mean()] * 2, "-", color=COLOURS[k], lw=2)
+            ax.set_xticks(range(len(kinds)), kinds, rotation=15)
+            ax.set_xlim(-0.5, len(kinds) - 0.5)
+            label(ax, "", unit, "")
+        seeds = table["seed"].nunique()
+        figure.suptitle(f"{SmallModels.title}\n(circles: {seeds} seed{'s' * (seeds > 1)}; lines: means)", fontsize=12)
+        return figure
+
+
+def row(kind: str, seed: int, device: str) -> dict[str, Any]:
+    """Train one model and measure it."""
+    from softmaxlab.core.simulate import simulate
+    from softmaxlab.probing.small import LanguageModel
+
+    spec = LanguageModel(map="softmax" if kind == "gated" else kind, gate=kind == "gated", seed=seed)
+    found = simulate(spec, device=device)
+    return {
+        "kind": kind,
+        "seed": seed,
+        "loss": float(found["loss"]),
+        "int8_loss": float(found["int8_loss"]),
+        "sink": float(found["sink"].max()),
+        "massive": float(found["massive"].max()),
+    }
+
+
+def with_gap(table: "Table") -> "Table":
+    return table.assign(gap=table["int8_loss"] - table["loss"])
+
+
+def seeds_led(table: "Table", kind: str, measure: str) -> int:
+    """In how many seeds a kind has the largest value of a measure."""
+    largest = with_gap(table).pivot(index="seed", columns="kind", values=measure).idxmax(axis="columns")
+    return int((largest == kind).sum())

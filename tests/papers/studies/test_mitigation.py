@@ -1,0 +1,123 @@
+"""Study 3: what its numbers are on tables made up for it, and that its rows are of the models they say."""
+
+from functools import partial
+
+import numpy as np
+import pandas
+import pytest
+import torch
+
+from softmaxlab.papers.studies import bias_rule, mitigation, small_models
+from softmaxlab.papers.studies.bias_rule import BiasRule, excess, rule
+from softmaxlab.papers.studies.claims_mitigation import best_and_worst_exchanged, mirrored, renamed
+from softmaxlab.papers.studies.mitigation import Mitigation, interval, losses, recovered, steepest_fall
+from softmaxlab.papers.studies.small_models import SmallModels, seeds_led
+from softmaxlab.probing.small import LanguageModel, build, corpus
+from softmaxlab.training import Induction
+
+TINY = {"vocab": 300, "layers": 1, "heads": 2, "width": 16, "context": 64, "batch": 4}
+
+
+def made_up(gap=1.0, prefix=0.25, bias=0.9, texts=12, bump=0.3):
+    """Losses 3 in float, a gap in int8, parts of it left by folds; softmax-1 with a bump at b = −2 in all heads."""
+    noise = np.random.default_rng(0).normal(0, 0.01, texts)
+    rows = []
+    for text in range(texts):
+        for change, left in {"none": 1.0, "prefix": prefix, "bias": bias}.items():
+            for weights, added in {"float": 0.0, "int8": gap * left}.items():
+                rows.append((0, text, change, weights, np.nan, "all", 3.0 + added * (1 + noise[text])))
+        for b in (-4.0, -2.0, 0.0):
+            for heads in ("all", "sink"):
+                rise = bump * (b == -2.0 and heads == "all") + 0.01 * b
+                rows.append((0, text, "softmax1", "float", b, heads, 3.0 + rise + noise[(text + int(b)) % texts]))
+    return pandas.DataFrame(rows, columns=["draw", "text", "change", "weights", "b", "heads", "loss"])
+
+
+def test_what_a_fold_recovers():
+    value, low, high = recovered(made_up(), "prefix", 0)
+    assert value == pytest.approx(0.75)
+    assert low <= value <= high
+    assert recovered(made_up(), "bias", 0)[0] == pytest.approx(0.1)
+    assert recovered(renamed("change", {"prefix": "bias", "bias": "prefix"})(made_up()), "bias", 0)[0] > 0.7
+
+
+def test_the_interval_is_student_s():
+    x = np.array([1.0, 2.0, 3.0, 4.0])
+    mean, low, high = interval(x)
+    assert mean == 2.5
+    assert (high - low) / 2 == pytest.approx(3.182446 * np.sqrt(5 / 3) / 2, rel=1e-6)  # t with three degrees of freedom
+
+
+def test_a_bump_is_a_fall_and_its_mirror_image_still_is():
+    fall = steepest_fall(made_up(), 0, "all")
+    assert (fall.b, fall.larger) == (-2.0, 0.0)
+    assert fall.errors > 10
+    assert steepest_fall(made_up(), 0, "sink").errors < 2
+    assert steepest_fall(made_up(bump=0.0), 0, "all").errors < 2
+    assert steepest_fall(mirrored(made_up(bump=0.0)), 0, "all").errors > 2, "what rises falls in the mirror"
+
+
+@pytest.mark.slow
+def test_rows_are_losses_of_the_changed_model(tmp_path, monkeypatch):
+    build(LanguageModel(**TINY)).save_pretrained(tmp_path / "model")
+    corpus(TINY["vocab"])[0].save_pretrained(tmp_path / "model")
+    monkeypatch.setattr(mitigation, "MODEL", str(tmp_path / "model"))
+    study = Mitigation(runs="made", draws=(0,), texts=3, length=32, biases=(-20.0, 3.0))
+    table = study.made("cpu")
+    assert len(table) == 3 * (6 + 2 * 2)
+    plain = losses(table, 0, "none")
+    assert np.abs(losses(table, 0, "none", "int8") - plain).max() > 1e-5
+    curve = mitigation.curve(table, 0, "all")
+    np.testing.assert_allclose(curve[-20.0], plain, rtol=1e-5)  # e^−20 beside a sum of at least one exponential
+    assert np.abs(curve[3.0] - plain).max() > 1e-4
+    assert Mitigation.draw(study._run("cpu")).axes[0].get_ylabel().startswith("rise of the loss")
+
+
+def test_who_leads():
+    table = pandas.DataFrame({
+        "kind": ["softmax", "sigmoid"] * 3, "seed": [0, 0, 1, 1, 2, 2], "loss": 3.0,
+        "int8_loss": [3.2, 3.1, 3.2, 3.1, 3.0, 3.1], "sink": [0.9, 0.1] * 3, "massive": [5.0, 6.0] * 3,
+    })  # fmt: skip
+    assert [seeds_led(table, "softmax", name) for name in ("sink", "massive", "gap")] == [3, 0, 2]
+
+
+def test_the_excess_is_over_the_best_mean():
+    table = pandas.DataFrame({"task": "induction", "b": [0.0, 0.0, 3.0, 3.0], "loss": [1.0, 3.0, 2.0, 3.0]})
+    assert excess(table, "induction").to_dict() == pytest.approx({0.0: 0.0, 3.0: 0.25})
+    assert excess(best_and_worst_exchanged(table), "induction").to_dict() == pytest.approx({0.0: 1 / 3, 3.0: 0.0})
+
+
+def test_the_rule_conserves_what_softmax_1_does():
+    for task, length in bias_rule.LENGTH.items():
+        b = rule(task)
+        v = 1 + np.exp(b) / length
+        assert b - length * np.exp(-b) + v**2 / 8 == pytest.approx(-length + 1 / 8, abs=1e-12)
+        assert abs(b - 0.0) < 0.002, "the sweep's b = 0 stands for it"
+
+
+def test_a_fixed_bias_of_induction_is_held_and_matters(monkeypatch):
+    monkeypatch.setattr(bias_rule, "Induction", partial(Induction, train=512, evaluate=64))
+    held = []
+    import softmaxlab.training.loop as loop
+
+    step = loop.train
+    monkeypatch.setattr(loop, "train", lambda model, *rest: held.append(model) or step(model, *rest))
+    rows = [bias_rule.row("induction", b, 0, "cpu") for b in (0.0, 5.0)]
+    for model, b in zip(held, (0.0, 5.0)):
+        torch.testing.assert_close(model.blocks[-1].attention.bias, torch.full((4,), b))
+        assert model.blocks[0].attention.bias.abs().max() > 0, "layer 1 learns its own"
+    assert rows[0]["loss"] != rows[1]["loss"]
+    assert all(row["last_loss"] < row["loss"] for row in rows)
+
+
+@pytest.mark.slow
+def test_small_models_differ_by_their_attention(monkeypatch):
+    monkeypatch.setattr("softmaxlab.probing.small.LanguageModel", partial(LanguageModel, **TINY, steps=3))
+    found = SmallModels(runs="made", seeds=(0,)).made("cpu")
+    assert found["kind"].tolist() == list(small_models.KINDS)
+    assert found["loss"].nunique() == 4
+    assert (found["massive"] > 1).all()
+    assert (
+        BiasRule(runs="made", tasks=("language model",), biases=(0.0, 2.0), seeds=(0,)).made("cpu")["loss"].nunique()
+        == 2
+    )
