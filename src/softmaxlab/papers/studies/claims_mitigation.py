@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from softmaxlab.papers.claim import Finding, Verdict
+from softmaxlab.papers.claim import Claim, Finding, Verdict
 from softmaxlab.papers.studies.bias_rule import LENGTH, NEAR, BiasRule, excess
 from softmaxlab.papers.studies.mitigation import Fall, Mitigation, recovered, steepest_fall
 from softmaxlab.papers.studies.small_models import MEASURES, SmallModels, seeds_led
@@ -90,11 +90,6 @@ def renamed(column: str, names: dict[str, str]) -> "Change":
     return lambda table: table.assign(**{column: [names.get(name, name) for name in table[column]]})
 
 
-def mirrored(table: "Table") -> "Table":
-    """Biases with their signs changed."""
-    return table.assign(b=-table["b"])
-
-
 def best_and_worst_exchanged(table: "Table") -> "Table":
     """Losses upside down: what was the smallest of a task is its largest."""
     import pandas
@@ -102,3 +97,40 @@ def best_and_worst_exchanged(table: "Table") -> "Table":
     parts = [table.loc[table["task"] == task] for task in LENGTH]
     turned = [part.assign(loss=part["loss"].min() + part["loss"].max() - part["loss"]) for part in parts]
     return pandas.concat(turned, ignore_index=True)
+
+
+def _claim(
+    name: str, part: str, statement: str, judge: "Callable[[Change], Finding]", control: "Change", told: str,
+    expected: Verdict = Verdict.HOLDS,
+) -> Claim:  # fmt: skip
+    return Claim(
+        id=f"studies/{name}",
+        source="softmaxlab",
+        place=f"Study 3 {part}",
+        statement=statement,
+        tolerance="thresholds of the protocol, written before the runs; intervals are of paired differences over texts",
+        judge=judge,
+        subject=whole,
+        control=control,
+        control_is=told,
+        expected=expected,
+    )
+
+
+FOLDS = renamed("change", {"prefix": "bias", "bias": "prefix"})
+HEADS = renamed("heads", {"all": "sink", "sink": "all"})
+KINDS = renamed("kind", {"softmax": "gated", "gated": "softmax"})
+CLAIMS = (
+    _claim("int8-sink", "A", "More than half of the damage of per-tensor int8 is the sink's", prefix,
+           FOLDS, "biases taken for the prefix"),
+    _claim("int8-bias", "A", "A bias and a value for each sink head recover half of what the prefix does", bias,
+           FOLDS, "the prefix taken for biases, on which it must hold"),
+    _claim("softmax1-dip", "A", "The loss with softmax-1 put for softmax falls again as its bias grows", falls_again,
+           HEADS, "sink heads taken for all"),
+    _claim("softmax1-sinks", "A", "With the bias in sink heads alone it does not fall again", not_in_sink_heads,
+           HEADS, "all heads taken for sink heads"),
+    _claim("softmax-leads", "B", "Softmax has the largest sinks, massive activations and int8 gap", leads,
+           KINDS, "gated models taken for softmax"),
+    _claim("bias-rule", "C", "The bias that softmax-1 conserves is within 10 % of the best loss", near_the_best,
+           best_and_worst_exchanged, "losses upside down"),
+)  # fmt: skip
