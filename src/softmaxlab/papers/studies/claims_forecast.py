@@ -1,11 +1,13 @@
 """What the forecast study asked, judged on its table: docs/studies/forecast.md."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
-from softmaxlab.papers.claim import Claim, Finding, Verdict
+from softmaxlab.papers.claim import Finding
 from softmaxlab.papers.studies.forecast import Forecast
 from softmaxlab.papers.studies.foretold import Criterion, criteria, dealt, timed
+from softmaxlab.papers.studies.judging import holds_if, study_claim
 
 if TYPE_CHECKING:
     import pandas
@@ -13,12 +15,7 @@ if TYPE_CHECKING:
     Table = pandas.DataFrame
     Change = Callable[[Table], Table]
 
-INTERVAL = "thresholds of the protocol, written before the runs; the interval is a bootstrap over runs"
 SLOW = 8.0  # times too late: three octaves, where the protocol allows a median of one
-
-
-def whole(table: "Table") -> "Table":
-    return table
 
 
 def dealt_at_random(table: "Table") -> "Table":
@@ -47,7 +44,7 @@ def _judged(change: "Change", *places: int) -> tuple[list[Criterion], "Table"]:
 
 def _finding(found: list[Criterion], more: str = "") -> Finding:
     told = "; ".join(f"{c.name} {c.value:.2f} [{c.low:.2f}, {c.high:.2f}]" for c in found)
-    return Finding(Verdict.HOLDS if all(c.met for c in found) else Verdict.FAILS, told + more)
+    return holds_if(all(c.met for c in found), told + more)
 
 
 def token(change: "Change") -> Finding:
@@ -70,21 +67,7 @@ def better(change: "Change") -> Finding:
     return _finding(_judged(change, 3, 4)[0])
 
 
-def _claim(name: str, statement: str, judge: "Callable[[Change], Finding]", control: "Change", told: str) -> Claim:
-    return Claim(
-        id=f"studies/{name}",
-        source="softmaxlab",
-        place="Study 1",
-        statement=statement,
-        tolerance=INTERVAL,
-        judge=judge,
-        subject=whole,
-        control=control,
-        control_is=told,
-        expected=Verdict.HOLDS,
-    )
-
-
+_claim = partial(study_claim, "1", tolerance="intervals are a bootstrap over runs; thresholds")
 CLAIMS = (
     _claim("forecast-token", "The forecast names the sink's token for at least 95 % of heads with a sink", token,
            next_token, "every forecast names the next token"),

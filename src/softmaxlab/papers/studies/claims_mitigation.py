@@ -1,10 +1,12 @@
 """What the mitigation study asked, judged on its three tables: docs/studies/mitigation.md."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
-from softmaxlab.papers.claim import Claim, Finding, Verdict
+from softmaxlab.papers.claim import Finding
 from softmaxlab.papers.studies.bias_rule import LENGTH, NEAR, BiasRule, excess
+from softmaxlab.papers.studies.judging import holds_if, study_claim
 from softmaxlab.papers.studies.mitigation import Fall, Mitigation, recovered, steepest_fall
 from softmaxlab.papers.studies.small_models import MEASURES, SmallModels, seeds_led
 
@@ -24,24 +26,24 @@ def prefix(change: "Change") -> Finding:
     table = change(Mitigation.read())
     found = [recovered(table, "prefix", draw) for draw in _draws(table)]
     told = ", ".join(f"{value:.2f} [{low:.2f}, {high:.2f}]" for value, low, high in found)
-    return _finding(all(low > HALF for _, low, _ in found), f"the prefix closes {told} of the int8 gap")
+    return holds_if(all(low > HALF for _, low, _ in found), f"the prefix closes {told} of the int8 gap")
 
 
 def bias(change: "Change") -> Finding:
     table = change(Mitigation.read())
     pairs = [[recovered(table, fold, draw)[0] for fold in ("bias", "prefix")] for draw in _draws(table)]
     told = ", ".join(f"{own:.2f} (prefix {other:.2f})" for own, other in pairs)
-    return _finding(all(own >= HALF * other for own, other in pairs), f"biases close {told} of the int8 gap")
+    return holds_if(all(own >= HALF * other for own, other in pairs), f"biases close {told} of the int8 gap")
 
 
 def falls_again(change: "Change") -> Finding:
     found = _falls(change, "all")
-    return _finding(all(fall.errors > ERRORS for fall in found), "; ".join(map(_told, found)))
+    return holds_if(all(fall.errors > ERRORS for fall in found), "; ".join(map(_told, found)))
 
 
 def not_in_sink_heads(change: "Change") -> Finding:
     found = _falls(change, "sink")
-    return _finding(all(fall.errors <= ERRORS for fall in found), "; ".join(map(_told, found)))
+    return holds_if(all(fall.errors <= ERRORS for fall in found), "; ".join(map(_told, found)))
 
 
 def leads(change: "Change") -> Finding:
@@ -49,7 +51,7 @@ def leads(change: "Change") -> Finding:
     seeds = table["seed"].nunique()
     found = {name: seeds_led(table, "softmax", measure) for measure, name in MEASURES.items()}
     told = "; ".join(f"{name}: softmax's in {led} of {seeds} seeds" for name, led in found.items())
-    return _finding(min(found.values()) >= SEEDS, told)
+    return holds_if(min(found.values()) >= SEEDS, told)
 
 
 def near_the_best(change: "Change") -> Finding:
@@ -61,7 +63,7 @@ def near_the_best(change: "Change") -> Finding:
         near = above <= NEAR
         met.append(near[RULE] and not near.all())
         told.append(f"{task}: {100 * above[RULE]:.1f} % above the best, {near.sum()} of {len(near)} biases within 10 %")
-    return _finding(all(met), "; ".join(told))
+    return holds_if(all(met), "; ".join(told))
 
 
 def _draws(table: "Table") -> list[int]:
@@ -75,14 +77,6 @@ def _falls(change: "Change", heads: str) -> list[Fall]:
 
 def _told(fall: Fall) -> str:
     return f"from b = {fall.b:g} to {fall.larger:g} by {fall.nats:.3f} nats, {fall.errors:.1f} standard errors"
-
-
-def _finding(met: bool, measured: str) -> Finding:
-    return Finding(Verdict.HOLDS if met else Verdict.FAILS, measured)
-
-
-def whole(table: "Table") -> "Table":
-    return table
 
 
 def renamed(column: str, names: dict[str, str]) -> "Change":
@@ -99,38 +93,21 @@ def best_and_worst_exchanged(table: "Table") -> "Table":
     return pandas.concat(turned, ignore_index=True)
 
 
-def _claim(
-    name: str, part: str, statement: str, judge: "Callable[[Change], Finding]", control: "Change", told: str,
-    expected: Verdict = Verdict.HOLDS,
-) -> Claim:  # fmt: skip
-    return Claim(
-        id=f"studies/{name}",
-        source="softmaxlab",
-        place=f"Study 3 {part}",
-        statement=statement,
-        tolerance="thresholds of the protocol, written before the runs; intervals are of paired differences over texts",
-        judge=judge,
-        subject=whole,
-        control=control,
-        control_is=told,
-        expected=expected,
-    )
-
-
 FOLDS = renamed("change", {"prefix": "bias", "bias": "prefix"})
 HEADS = renamed("heads", {"all": "sink", "sink": "all"})
 KINDS = renamed("kind", {"softmax": "gated", "gated": "softmax"})
+_claim = partial(study_claim, tolerance="intervals are of paired differences over texts; thresholds")
 CLAIMS = (
-    _claim("int8-sink", "A", "More than half of the damage of per-tensor int8 is the sink's", prefix,
+    _claim("3 A", "int8-sink", "More than half of the damage of per-tensor int8 is the sink's", prefix,
            FOLDS, "biases taken for the prefix"),
-    _claim("int8-bias", "A", "A bias and a value for each sink head recover half of what the prefix does", bias,
+    _claim("3 A", "int8-bias", "A bias and a value for each sink head recover half of what the prefix does", bias,
            FOLDS, "the prefix taken for biases, on which it must hold"),
-    _claim("softmax1-dip", "A", "The loss with softmax-1 put for softmax falls again as its bias grows", falls_again,
+    _claim("3 A", "softmax1-dip", "The loss with softmax-1 put for softmax falls again as its bias grows", falls_again,
            HEADS, "sink heads taken for all"),
-    _claim("softmax1-sinks", "A", "With the bias in sink heads alone it does not fall again", not_in_sink_heads,
+    _claim("3 A", "softmax1-sinks", "With the bias in sink heads alone it does not fall again", not_in_sink_heads,
            HEADS, "all heads taken for sink heads"),
-    _claim("softmax-leads", "B", "Softmax has the largest sinks, massive activations and int8 gap", leads,
+    _claim("3 B", "softmax-leads", "Softmax has the largest sinks, massive activations and int8 gap", leads,
            KINDS, "gated models taken for softmax"),
-    _claim("bias-rule", "C", "The bias that softmax-1 conserves is within 10 % of the best loss", near_the_best,
+    _claim("3 C", "bias-rule", "The bias that softmax-1 conserves is within 10 % of the best loss", near_the_best,
            best_and_worst_exchanged, "losses upside down"),
 )  # fmt: skip

@@ -1,11 +1,13 @@
 """What the optimizers study asked, judged on its table: docs/studies/optimizers.md."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from softmaxlab.papers.claim import Claim, Finding, Verdict
+from softmaxlab.papers.claim import Finding, Verdict
+from softmaxlab.papers.studies.judging import holds_if, study_claim
 from softmaxlab.papers.studies.optimizers import BETAS, FACTOR, Choice, Edge, edges
 from softmaxlab.papers.studies.window import window
 
@@ -18,10 +20,6 @@ if TYPE_CHECKING:
 HELD_OUT = 32
 POLARIZED = 0.9  # the protocol's: a largest weight that is an end
 RIGHT = 63 / 64  # the protocol's
-
-
-def whole(table: "Table") -> "Table":
-    return table
 
 
 def ten_times_slower(table: "Table") -> "Table":
@@ -55,7 +53,7 @@ def _finding(found: list[Edge]) -> Finding:
     measured = f"{len(found) - len(bad)} of {len(found)} boundaries within a factor of 2"
     if bad:
         measured += f"; not: {'; '.join(map(_told, bad))}"
-    return Finding(Verdict.FAILS if bad or not found else Verdict.HOLDS, measured)
+    return holds_if(bool(found) and not bad, measured)
 
 
 def lower_edges(change: "Change") -> Finding:
@@ -82,33 +80,16 @@ def descents(change: "Change") -> Finding:
     rows = rows.loc[rows["largest"] > POLARIZED]
     least = rows["right"].min() if len(rows) else np.nan
     told = f"least share of right winners {least:.2f} over {len(rows)} polarized cells"
-    return Finding(Verdict.HOLDS if least >= RIGHT else Verdict.FAILS, told)
+    return holds_if(least >= RIGHT, told)
 
 
-def _claim(
-    name: str, statement: str, judge: "Callable[[Change], Finding]", control: "Change", told: str,
-    expected: Verdict = Verdict.HOLDS,
-) -> Claim:  # fmt: skip
-    return Claim(
-        id=f"studies/{name}",
-        source="softmaxlab",
-        place="Study 2",
-        statement=statement,
-        tolerance="a factor of 2, and 63 of 64 seeds: the protocol's, written before the runs",
-        judge=judge,
-        subject=whole,
-        control=control,
-        control_is=told,
-        expected=expected,
-    )
-
-
+_claim = partial(study_claim, "2", tolerance="a factor of 2, and 63 of 64 seeds")
 SLOWER = "all learning rates ten times smaller than they were"
 CLAIMS = (
     _claim("window-lower", "A formula from 4 and 8 tokens gives the lower edge of Adam's window at 32", lower_edges,
            ten_times_slower, SLOWER),
     _claim("window-upper", "A formula from 4 and 8 tokens gives the upper edge of Adam's window at 32", upper_edges,
-           as_told, "winners as the formula has them, on which it must hold", Verdict.FAILS),
+           as_told, "winners as the formula has them, on which it must hold", expected=Verdict.FAILS),
     _claim("window-memory", "The boundaries follow Adam's memories", memories, ten_times_slower, SLOWER),
     _claim("descent-right", "Gradient descent and momentum pick the flow's winner wherever they polarize", descents,
            mixed_up, "Adam's runs taken for gradient descent's"),
