@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Table = pandas.DataFrame
 
 MAP = "softmax1"
-EPOCHS, STEPS = 2, 250  # of induction, of the language model
+EPOCHS, STEPS = 2, 150  # of induction, of the language model
 HEADS, LENGTH = 4, {"induction": 12, "language model": 128}  # H and L, the longest row
 NEAR = 0.1  # the protocol's: excess over the best loss, as a share of it
 

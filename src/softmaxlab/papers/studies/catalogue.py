@@ -1,6 +1,6 @@
 """Our studies. A new one is one file and one line here."""
 
-from softmaxlab.papers.studies import claims_optimizers, optimizers, winners
+from softmaxlab.papers.studies import claims_forecast, claims_optimizers, forecast, optimizers, winners
 
-FIGURES = (optimizers.Choice, winners.Winners)
-CLAIMS = claims_optimizers.CLAIMS
+FIGURES = (forecast.Forecast, optimizers.Choice, winners.Winners)
+CLAIMS = (*claims_forecast.CLAIMS, *claims_optimizers.CLAIMS)

@@ -30,7 +30,7 @@ class Forecast(Study):
     title: ClassVar[str] = "From 2 % of training: which token becomes a head's sink, and when"
     source: ClassVar[str] = "softmaxlab"
     place: ClassVar[str] = "Study 1"
-    reports: ClassVar[str] = "The flow of a head's own map from its early drive foretells its sink"
+    reports: ClassVar[str] = "When a sink forms is foretold within a factor of 2, whether it does is not"
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "committed": {},
         "quick": {"runs": "made", "maps": ("softmax", "sigmoid_norm", "sigmoid", "elu"), "heads": (4,), "seeds": (6,)},
@@ -69,6 +69,13 @@ class Forecast(Study):
             f"{Forecast.title}\n({runs} runs of the induction transformer, {len(table)} heads)", fontsize=12
         )
         return figure
+
+    @staticmethod
+    def seen(result: Result) -> str:
+        found = criteria(result.to_pandas())
+        met = "; ".join(f"{one.name} {one.value:.2f}, asked {one.asked}" for one in found if one.met)
+        rest = "; ".join(f"{one.name} {one.value:.2f}, asked {one.asked}" for one in found if not one.met)
+        return f"Met: {met or 'nothing'}. Not met: {rest or 'nothing'}."
 
 
 def _draw_times(ax: "Axes", table: "pandas.DataFrame") -> None:

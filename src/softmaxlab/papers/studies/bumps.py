@@ -1,0 +1,142 @@
+"""Study 3, part A: why the loss of one text rises and falls again as softmax-1's bias grows (docs/studies/mitigation.md).
+
+A row is one text at one bias (−∞ is softmax): its loss, and the massive activation `top` of its sink, the largest |h|
+of layer LAYER, which is past where SmolLM2 makes it, with the position of the token that has it.
+"""
+
+from itertools import combinations
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from softmaxlab.core.result import Result
+from softmaxlab.papers.lines import label
+from softmaxlab.papers.studies.mitigation import CALIBRATION, MODEL, OFF, TEXT
+from softmaxlab.papers.studies.study import Study
+from softmaxlab.papers.style import COLOURS
+
+if TYPE_CHECKING:
+    import matplotlib.figure
+    import pandas
+    from matplotlib.axes import Axes
+
+    Table = pandas.DataFrame
+
+LAYER = 15
+BUMP = 0.05  # nats by which a loss lies above that at a larger bias
+
+
+class Bumps(Study):
+    """Losses of single texts and their sink's massive activation over softmax-1's bias."""
+
+    id: ClassVar[str] = "studies/bumps"
+    title: ClassVar[str] = "Where softmax-1's loss on a text has a bump, its massive activation is gone"
+    source: ClassVar[str] = "softmaxlab"
+    place: ClassVar[str] = "Study 3 A"
+    reports: ClassVar[str] = "Bumps are where the sink's massive activation is smallest"
+    presets: ClassVar[dict[str, dict[str, Any]]] = {
+        "committed": {},
+        "quick": {"runs": "made", "draw_number": 1, "texts": 4},
+        "paper": {"runs": "made"},
+    }
+    cost: ClassVar[dict[str, str]] = {"committed": "1 s", "quick": "2 min", "paper": "6 min"}
+
+    table: ClassVar[str] = "bumps.csv"
+
+    draw_number: Annotated[int, Field(ge=0)] = 3
+    texts: Annotated[int, Field(ge=1)] = 12
+    length: Annotated[int, Field(ge=16)] = 256
+    biases: Annotated[tuple[float, ...], Field(min_length=1)] = (-8.0, -6.0, -5.0, -4.0, -3.0, -2.0, -1.0, 0.0, 1.0)
+
+    def made(self, device: str) -> "Table":
+        import pandas
+
+        from softmaxlab.core.progress import Progress
+        from softmaxlab.probing.maps.swap import swapped
+        from softmaxlab.probing.models.corpora import sequences, texts
+        from softmaxlab.probing.models.load import load
+
+        loaded = load(MODEL, device=device)
+        found = sequences(loaded.tokenizer, texts(TEXT), self.length, CALIBRATION + self.texts, seed=self.draw_number)
+        rows = []
+        with Progress(1 + len(self.biases), "biases") as progress:
+            for b in (-np.inf, *self.biases):
+                with swapped(loaded.model, "softmax1", bias=max(b, OFF)):
+                    rows += [
+                        {"text": i, "b": b} | _measured(loaded.model, x) for i, x in enumerate(found[CALIBRATION:])
+                    ]
+                progress.advance()
+        return pandas.DataFrame(rows)
+
+    @staticmethod
+    def draw(result: Result) -> "matplotlib.figure.Figure":
+        from matplotlib.figure import Figure
+
+        table = result.to_pandas()
+        figure = Figure(figsize=(11, 4.4), layout="constrained")
+        left, right = figure.subplots(1, 2)
+        _draw_texts(left, table, "loss", "rise of the loss, nats per token", "Loss of each text")
+        _draw_texts(right, table, "top", "largest |h| over softmax's", "Massive activation of its sink")
+        right.set_yscale("log")
+        figure.suptitle(Bumps.title, fontsize=12)
+        return figure
+
+    @staticmethod
+    def seen(result: Result) -> str:
+        table = result.to_pandas()
+        found = bumps(table)
+        texts = table["text"].nunique()
+        return f"{len(found)} of {texts} texts have a bump; at {found['small'].sum()} the massive activation is small."
+
+
+def _measured(model: Any, text: Any) -> dict[str, Any]:
+    from softmaxlab.probing.changes.loss import loss
+    from softmaxlab.probing.probe import examine
+    from softmaxlab.probing.running import as_batches
+
+    batches = as_batches([text])
+    layer = examine(model, batches, "fast").activations.iloc[LAYER]
+    return {"loss": loss(model, batches).mean, "top": float(layer["top"]), "position": int(layer["position"])}
+
+
+def bumps(table: "Table") -> "Table":
+    """Of each text whose loss falls by more than BUMP from one bias to a larger one: the largest such fall.
+
+    `small` says whether its massive activation at the smaller bias is below half of softmax's and of that at the larger.
+    """
+    import pandas
+
+    rows = []
+    for text, one in table.groupby("text"):
+        one = one.sort_values("b").set_index("b")
+        falls = [(one["loss"][b] - one["loss"][c], b, c) for b, c in combinations(one.index, 2)]
+        fall, b, larger = max(falls)
+        if fall > BUMP:
+            top = one["top"]
+            small = bool(top[b] < min(top.iloc[0], top[larger]) / 2)
+            rows.append({"text": text, "b": b, "larger": larger, "fall": fall, "small": small})
+    return pandas.DataFrame(rows, columns=["text", "b", "larger", "fall", "small"])
+
+
+def _draw_texts(ax: "Axes", table: "Table", name: str, unit: str, title: str) -> None:
+    """Thin lines: texts; thick: those with a bump."""
+    thick = set(bumps(table)["text"])
+    told = set()
+    for text, one in table.groupby("text"):
+        one = one.sort_values("b")
+        first, rest = one[name].iloc[0], one.iloc[1:]
+        y = rest[name] - first if name == "loss" else rest[name] / first
+        bump = text in thick
+        kind = "texts with a bump" if bump else "other texts"
+        ax.plot(
+            rest["b"],
+            y,
+            "-",
+            color=COLOURS[1 if bump else 0],
+            lw=1.6 if bump else 0.7,
+            label=None if kind in told else kind,
+        )
+        told.add(kind)
+    ax.legend(fontsize=8)
+    label(ax, "bias b", unit, title)
