@@ -1,4 +1,4 @@
-"""Study 3, part A: why the loss of one text rises and falls again as softmax-1's bias grows (docs/studies/mitigation.md).
+"""Study 3, part A: why the loss of a text rises and falls again as softmax-1's bias grows (docs/studies/mitigation.md).
 
 A row is one text at one bias (−∞ is softmax): its loss, and the massive activation `top` of its sink, the largest |h|
 of layer LAYER, which is past where SmolLM2 makes it, with the position of the token that has it.
@@ -103,19 +103,17 @@ def _measured(model: Any, text: Any) -> dict[str, Any]:
 def bumps(table: "Table") -> "Table":
     """Of each text whose loss falls by more than BUMP from one bias to a larger one: the largest such fall.
 
-    `small` says whether its massive activation at the smaller bias is below half of softmax's and of that at the larger.
+    `small`: its massive activation at the smaller bias is below half of softmax's and below half of that at the larger.
     """
     import pandas
 
     rows = []
     for text, one in table.groupby("text"):
-        one = one.sort_values("b").set_index("b")
-        falls = [(one["loss"][b] - one["loss"][c], b, c) for b, c in combinations(one.index, 2)]
-        fall, b, larger = max(falls)
+        one = one.sort_values("b")
+        b, loss, top = (one[name].to_numpy() for name in ("b", "loss", "top"))
+        fall, i, j = max((loss[i] - loss[j], i, j) for i, j in combinations(range(len(b)), 2))
         if fall > BUMP:
-            top = one["top"]
-            small = bool(top[b] < min(top.iloc[0], top[larger]) / 2)
-            rows.append({"text": text, "b": b, "larger": larger, "fall": fall, "small": small})
+            rows.append((text, b[i], b[j], fall, top[i] < min(top[0], top[j]) / 2))
     return pandas.DataFrame(rows, columns=["text", "b", "larger", "fall", "small"])
 
 
