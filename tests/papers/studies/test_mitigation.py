@@ -9,7 +9,8 @@ import torch
 
 from softmaxlab.papers.studies import bias_rule, mitigation, small_models
 from softmaxlab.papers.studies.bias_rule import BiasRule, excess, rule
-from softmaxlab.papers.studies.claims_mitigation import best_and_worst_exchanged, renamed
+from softmaxlab.papers.studies.bumps import Bumps, bumps
+from softmaxlab.papers.studies.claims_mitigation import as_with_softmax, best_and_worst_exchanged, mirrored, renamed
 from softmaxlab.papers.studies.mitigation import Mitigation, interval, losses, recovered, steepest_fall
 from softmaxlab.papers.studies.small_models import SmallModels, seeds_led
 from softmaxlab.probing.small import LanguageModel, build, corpus
@@ -54,7 +55,23 @@ def test_a_bump_is_a_fall():
     assert fall.errors > 10
     assert steepest_fall(made_up(), 0, "sink").errors < 2
     assert steepest_fall(made_up(bump=0.0), 0, "all").errors < 2
-    assert steepest_fall(made_up(slope=-0.02), 0, "sink").errors > 2
+    assert steepest_fall(mirrored(made_up(bump=0.0, slope=0.02)), 0, "sink").errors > 2, (
+        "what rises falls in the mirror"
+    )
+
+
+def test_bumps_and_what_is_gone_at_them():
+    b = [-np.inf, -2.0, 0.0]
+    parts = {"bump": ([3.0, 3.4, 3.1], [100.0, 10.0, 90.0]), "kept": ([3.0, 3.4, 3.1], [100.0, 99.0, 98.0]),
+             "rise": ([3.0, 3.1, 3.4], [100.0, 10.0, 90.0])}  # fmt: skip
+    table = pandas.concat(
+        [pandas.DataFrame({"text": text, "b": b, "loss": loss, "top": top}) for text, (loss, top) in parts.items()]
+    )
+    found = bumps(table).set_index("text")
+    assert found["small"].to_dict() == {"bump": True, "kept": False}
+    assert found.loc["bump", ["b", "larger"]].tolist() == [-2.0, 0.0]
+    assert found.loc["bump", "fall"] == pytest.approx(0.3)
+    assert not bumps(as_with_softmax(table))["small"].any()
 
 
 @pytest.mark.slow
@@ -70,6 +87,11 @@ def test_rows_are_losses_of_the_changed_model(tmp_path, monkeypatch):
     curve = mitigation.curve(table, 0, "all")
     np.testing.assert_allclose(curve[-20.0], plain, rtol=1e-5)  # e^−20 beside a sum of at least one exponential
     assert np.abs(curve[3.0] - plain).max() > 1e-4
+    monkeypatch.setattr("softmaxlab.papers.studies.bumps.MODEL", mitigation.MODEL)
+    monkeypatch.setattr("softmaxlab.papers.studies.bumps.LAYER", 0)
+    single = Bumps(runs="made", draw_number=0, texts=3, length=32, biases=(3.0,)).made("cpu")
+    np.testing.assert_allclose(single["loss"][:3], plain, rtol=1e-5)
+    np.testing.assert_allclose(single["loss"][3:], curve[3.0], rtol=1e-5)
     assert Mitigation.draw(study._run("cpu")).axes[0].get_ylabel().startswith("rise of the loss")
 
 
