@@ -95,8 +95,9 @@ def prepare() -> None:
     """Import all that a run needs, so that the seconds of a worker's first run are its own."""
     import torch
 
-    from softmaxlab.training import evaluate, journal, settled  # noqa: F401, they import the rest
+    from softmaxlab.training import evaluate, journal, rows, settled  # noqa: F401, they import the rest
 
+    rows.load()
     torch.optim.SGD([torch.zeros(1, requires_grad=True)])  # the first optimizer imports a good part of torch
 
 
