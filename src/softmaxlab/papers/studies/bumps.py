@@ -31,10 +31,12 @@ class Bumps(Study):
     """Losses of single texts and their sink's massive activation over softmax-1's bias."""
 
     id: ClassVar[str] = "studies/bumps"
-    title: ClassVar[str] = "Where softmax-1's loss on a text has a bump, its massive activation is gone"
+    title: ClassVar[str] = "Softmax-1's loss on single texts, and the massive activation of their sink"
     source: ClassVar[str] = "softmaxlab"
     place: ClassVar[str] = "Study 3 A"
-    reports: ClassVar[str] = "Bumps are where the sink's massive activation is smallest"
+    reports: ClassVar[str] = (
+        "Bumps of the loss lie where the massive activation is small, but not half as small as was told"
+    )
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "committed": {},
         "quick": {"runs": "made", "draw_number": 1, "texts": 4},
