@@ -35,7 +35,7 @@ class Bumps(Study):
     source: ClassVar[str] = "softmaxlab"
     place: ClassVar[str] = "Study 3 A"
     reports: ClassVar[str] = (
-        "Bumps of the loss lie where the massive activation is small, but not half as small as was told"
+        "Bumps of a text's loss lie where its massive activation is small, less so than was told"
     )
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "committed": {},
