@@ -1,6 +1,8 @@
 """Small language models: training lowers the loss, the map and its biases survive the way to disk."""
 
+import copy
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -50,23 +52,35 @@ def test_what_is_saved_computes_with_its_map(map, tmp_path, text):
 
 def test_a_closed_gate_lets_nothing_through_and_an_open_one_all():
     plain, gated = (build(LanguageModel(**TINY, gate=gate)).eval() for gate in (False, True))
-    attention = gated.model.layers[0].self_attn
+    gate = gated.model.layers[0].self_attn.o_proj.gate
     tokens = torch.arange(64)[None]
     with torch.no_grad():
-        attention.gate.weight.zero_()
-        attention.gate.bias.fill_(OPEN)
+        gate.weight.zero_()
+        gate.bias.fill_(OPEN)
         torch.testing.assert_close(gated(tokens).logits, plain(tokens).logits)
-        attention.gate.bias.copy_(torch.tensor([OPEN, -OPEN]))
+        gate.bias.copy_(torch.tensor([OPEN, -OPEN]))
         plain.model.layers[0].self_attn.o_proj.weight[:, 8:] = 0  # what the second head gives
         torch.testing.assert_close(gated(tokens).logits, plain(tokens).logits)
 
 
 def test_a_gate_is_learned_and_follows_the_token():
     model, *_, result = trained(LanguageModel(**TINY, steps=30, gate=True))
-    gate = model.model.layers[0].self_attn.gate
-    start = build(LanguageModel(**TINY, gate=True)).model.layers[0].self_attn.gate
+    gate = model.model.layers[0].self_attn.o_proj.gate
+    start = build(LanguageModel(**TINY, gate=True)).model.layers[0].self_attn.o_proj.gate
     assert (gate.weight - start.weight).abs().max() > 0.01
     assert result["train_loss"][-5:].mean() < result["train_loss"][:5].mean() - 0.3
+
+
+def test_a_copy_has_gates_of_its_own():
+    model = build(LanguageModel(**TINY, gate=True)).eval()
+    tokens = torch.arange(64)[None]
+    before = model(tokens).logits
+    copied = pickle.loads(pickle.dumps(copy.deepcopy(model)))
+    with torch.no_grad():
+        torch.testing.assert_close(copied(tokens).logits, before)
+        copied.model.layers[0].self_attn.o_proj.gate.bias.fill_(-OPEN)
+        torch.testing.assert_close(model(tokens).logits, before)
+        assert (copied(tokens).logits - before).abs().max() > 1e-4
 
 
 def test_a_fixed_bias_stays():

@@ -6,6 +6,7 @@ import itertools
 import pytest
 import torch
 
+import softmaxlab.training.model as model_module
 from softmaxlab import attention
 from softmaxlab.errors import SpecError
 from softmaxlab.training import Classification, Induction, Run
@@ -54,8 +55,10 @@ def first_step(model, data, aux, size=200):
     return step.loss.item(), gradients(model)
 
 
+@pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize(("task", "changes"), list(itertools.product(TASKS, VARIANTS)))
-def test_loss_and_gradients_equal_the_plain_ones(task, changes):
+def test_loss_and_gradients_equal_the_plain_ones(task, changes, compiled, monkeypatch):
+    monkeypatch.setattr(model_module, "pays_off", lambda *_: compiled)
     spec = spec_of(task, **changes)
     model = build(spec).double()
     data, aux = spec.task.data(0, "train"), spec.task.weight_elsewhere()

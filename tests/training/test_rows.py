@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from softmaxlab.attention import MAPS, attend, feature_mlp
 from softmaxlab.attention.attend import features_of
+from softmaxlab.errors import SpecError
 from softmaxlab.training import rows
 from softmaxlab.training.rows import attend_rows, pays_off
 
@@ -71,6 +72,13 @@ def test_keys_that_are_hidden_may_hold_anything():
     torch.testing.assert_close(found, attend_rows("softmax", *tensors, 1, index, place, None))
 
 
+@pytest.mark.parametrize(("row", "place"), [(5, 0), (0, 5), (-1, 0), (0, -1)])
+def test_what_is_not_there_is_refused(row, place):
+    x = torch.zeros(5, 2)
+    with pytest.raises(SpecError, match="must be among 5 and 5"):
+        attend_rows("softmax", x, x, x, 1, torch.full((1, 5), row), torch.tensor([place]), None)
+
+
 def test_where_it_pays_off(monkeypatch):
     x, short, long = torch.zeros(2, 4), torch.zeros(1, 12), torch.zeros(1, rows.LONGEST + 1)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
@@ -78,5 +86,7 @@ def test_where_it_pays_off(monkeypatch):
     assert not pays_off(x, long)
     assert not pays_off(x.bfloat16(), short)
     assert not pays_off(x.to("meta"), short)
+    with torch.autocast("cpu"):
+        assert not pays_off(x, short)
     monkeypatch.setattr(torch, "get_num_threads", lambda: rows.THREADS + 1)
     assert not pays_off(x, short)

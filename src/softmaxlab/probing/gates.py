@@ -6,23 +6,34 @@ import torch
 from torch import Tensor, nn
 
 
+class GatedOutput(nn.Module):
+    """A model's output map, behind gates of the hidden state that its attention reads in the same pass.
+
+    Called by itself, outside of a pass, it is the output map alone.
+    """
+
+    def __init__(self, output: nn.Module, width: int, heads: int) -> None:
+        super().__init__()
+        self.output, self.gate = output, nn.Linear(width, heads)
+        self.hidden: Tensor | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.hidden is None:
+            return self.output(x)
+        gates, self.hidden = (
+            torch.sigmoid(self.gate(self.hidden)),
+            None,
+        )  # [B, T, H]; a tensor kept would keep its graph
+        return self.output((x.unflatten(-1, (gates.shape[-1], -1)) * gates.unsqueeze(-1)).flatten(-2))
+
+
 def add_gates(model: Any) -> None:
-    """Give each attention module of a Llama a gate, a linear map from the hidden state to its heads."""
-    heads = model.config.num_attention_heads
+    """Gate the heads of a Llama."""
     for layer in model.model.layers:
         attention = layer.self_attn
-        attention.gate = nn.Linear(model.config.hidden_size, heads)
+        attention.o_proj = GatedOutput(attention.o_proj, model.config.hidden_size, model.config.num_attention_heads)
         attention.register_forward_pre_hook(_remember, with_kwargs=True)
-        attention.o_proj.register_forward_pre_hook(_gated(attention))
 
 
-def _remember(attention: nn.Module, args: tuple, kwargs: dict) -> None:
-    attention.gated_by = kwargs["hidden_states"] if "hidden_states" in kwargs else args[0]
-
-
-def _gated(attention: Any):
-    def before(_: nn.Module, args: tuple[Tensor]) -> tuple[Tensor]:
-        gates = torch.sigmoid(attention.gate(attention.gated_by))  # [B, T, H]
-        return ((args[0].unflatten(-1, (gates.shape[-1], -1)) * gates.unsqueeze(-1)).flatten(-2),)
-
-    return before
+def _remember(attention: Any, args: tuple, kwargs: dict) -> None:
+    attention.o_proj.hidden = kwargs["hidden_states"] if "hidden_states" in kwargs else args[0]

@@ -72,7 +72,7 @@ class LanguageModel(Spec):
 
 
 def trained(spec: LanguageModel, device: str = "cpu") -> tuple[Any, Any, dict[str, Tensor], Result]:
-    """The trained model, its tokenizer, the learned biases by module (empty without), and what was measured."""
+    """The trained model, its tokenizer, its biases by module (empty without), and what was measured."""
     from softmaxlab.probing.changes.loss import loss
     from softmaxlab.probing.changes.quantise import quantised
 

@@ -6,6 +6,7 @@ from torch.autograd.function import once_differentiable
 
 from softmaxlab.attention.attend import weights_of_products
 from softmaxlab.attention.masking import hide
+from softmaxlab.errors import SpecError
 from softmaxlab.training.compiled import rows as compiled
 
 LONGEST = 32  # keys: in longer rows the processor's matrix products are faster
@@ -16,13 +17,19 @@ REGISTER = 16  # floats: torch's softmax is ten times slower in rows that do not
 def pays_off(rows: Tensor, index: Tensor) -> bool:
     """Whether the compiled loops are faster than torch's products."""
     fitting = rows.device.type == "cpu" and rows.dtype in (torch.float32, torch.float64)
+    fitting &= not torch.is_autocast_enabled("cpu")  # its products are of other types
     return fitting and index.shape[1] <= LONGEST and torch.get_num_threads() <= THREADS
 
 
 def attend_rows(
     map: str, q: Tensor, k: Tensor, v: Tensor, heads: int, index: Tensor, place: Tensor, bias: Tensor | None
 ) -> Tensor:
-    """Causal attention [P, H·d_h] at the places of rows q, k, v [R, H·d_h] that stand at index [B, T]."""
+    """Causal attention [P, H·d_h] at the places of rows q, k, v [R, H·d_h] that stand at index [B, T].
+
+    Differentiable once, and not by torch.func.
+    """
+    if place.max() >= index.numel() or index.max() >= len(k) or min(place.min(), index.min()) < 0:
+        raise SpecError(f"places and rows must be among {index.numel()} and {len(k)}")  # the loops do not look
     T = index.shape[1]
     # a map of the user's may read how many keys there are, so only rows of softmax are made longer
     keys = torch.arange(-(-T // REGISTER) * REGISTER if map == "softmax" else T)
