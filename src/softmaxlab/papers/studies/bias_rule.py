@@ -10,7 +10,9 @@ import numpy as np
 from pydantic import Field
 
 from softmaxlab.core.result import Result
+from softmaxlab.errors import SpecError
 from softmaxlab.papers.lines import label
+from softmaxlab.papers.studies.making import checked
 from softmaxlab.papers.studies.study import Study
 from softmaxlab.papers.style import COLOURS
 from softmaxlab.specialization.fixed_points import unspecialised_fixed_point
@@ -114,6 +116,8 @@ def _induction(b: float, seed: int, device: str) -> tuple[float, float]:
     with torch.no_grad():
         logits = model(held_out.tokens)
         whole, last = (float(loop.loss_of(logits, held_out.targets, weight)) for weight in (aux, 0.0))
+    if not np.isfinite(whole):
+        raise SpecError(f"the loss of induction with bias {b:g} and seed {seed} is {whole}")
     return whole, last
 
 
@@ -121,11 +125,11 @@ def _language_model(b: float, seed: int, device: str) -> tuple[float, float]:
     from softmaxlab.core.simulate import simulate
     from softmaxlab.probing.small import LanguageModel
 
-    found = simulate(LanguageModel(map=MAP, heads=HEADS, bias=b, steps=STEPS, seed=seed), device=device)
+    found = checked(simulate(LanguageModel(map=MAP, heads=HEADS, bias=b, steps=STEPS, seed=seed), device=device))
     return float(found["loss"]), np.nan
 
 
 def excess(table: "Table", task: str) -> "pandas.Series":
     """Of each b, how far its mean loss is above the best one, as a share of that."""
-    means = table.loc[table["task"] == task].groupby("b")["loss"].mean()
-    return means / means.min() - 1
+    means = table.loc[table["task"] == task].groupby("b")["loss"].mean(skipna=False)
+    return means / means.min(skipna=False) - 1

@@ -4,9 +4,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from softmaxlab.measure.sinks import SINK
 from softmaxlab.papers.claim import Finding, Verdict
 from softmaxlab.papers.studies.forecast import Forecast
-from softmaxlab.papers.studies.foretold import Criterion, criteria, timed
+from softmaxlab.papers.studies.foretold import KNOWN, Criterion, criteria, timed
 from softmaxlab.papers.studies.judging import holds_if, study_claim
 
 if TYPE_CHECKING:
@@ -45,13 +46,13 @@ def _finding(found: list[Criterion], more: str = "") -> Finding:
 
 def token(change: "Change") -> Finding:
     found, table = _judged(change, 0)
-    sinks = table.loc[table["share"] > 0.9]
+    sinks = table.loc[table["share"] > SINK]
     return _finding(found, f" of {len(sinks)} heads with a sink; always BOS {(sinks['token'] == 0).mean():.2f}")
 
 
 def time(change: "Change") -> Finding:
     found, table = _judged(change, 1)
-    late = table.loc[(table["share"] > 0.9) & (table["step"] > 78)]
+    late = table.loc[(table["share"] > SINK) & (table["step"] > KNOWN)]
     return _finding(found, f" over {len(timed(table, 'forecast'))} of {len(late)} heads that get a sink later")
 
 

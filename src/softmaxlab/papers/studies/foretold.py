@@ -137,7 +137,7 @@ def timed(table: "Table", of: str) -> "Table":
 def area_under(table: "Table", of: str) -> float:
     """The chance that a head with a sink was given the larger share than one without; NaN if all or none have one."""
     sink = (table["share"] > SINK).to_numpy()
-    share = table[f"{of}_share"].fillna(0.0).to_numpy()
+    share = table[f"{of}_share"].fillna(0.0).to_numpy()  # none is told of a head that gave no weight
     high, low = share[sink][:, None], share[~sink]
     return float(((high > low) + 0.5 * (high == low)).mean()) if sink.any() and not sink.all() else np.nan
 

@@ -13,7 +13,13 @@ def results_of(specs: list[Run], device: str) -> list[Result]:
     with tempfile.TemporaryDirectory() as folder:
         sweep(specs, store=folder, device=device)
         found = [Store(folder).get(spec) for spec in specs]
-    missing = [spec for spec, result in zip(specs, found) if result is None or not result.status.ok]
-    if missing:
+    if missing := [spec for spec, result in zip(specs, found) if result is None]:
         raise SpecError(f"{len(missing)} of {len(specs)} runs of the study failed, {missing[0].map} the first")
-    return [result for result in found if result is not None]
+    return [checked(result) for result in found if result is not None]
+
+
+def checked(result: Result) -> Result:
+    """A result whose numbers can be used."""
+    if not result.status.ok:
+        raise SpecError(f"a run of the study failed: {result.status.sentence}")
+    return result

@@ -155,7 +155,8 @@ def steepest_fall(table: "Table", draw: int, heads: str) -> Fall:
     falls = []
     for b, larger in combinations(found.columns, 2):
         fall = (found[b] - found[larger]).to_numpy()
-        falls.append(Fall(b, larger, fall.mean(), fall.mean() / (fall.std(ddof=1) / np.sqrt(len(fall)))))
+        error = fall.std(ddof=1) / np.sqrt(len(fall))
+        falls.append(Fall(b, larger, fall.mean(), fall.mean() / error if fall.any() else 0.0))
     return max(falls, key=lambda fall: fall.errors)
 
 

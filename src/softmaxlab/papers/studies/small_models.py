@@ -4,13 +4,14 @@ Protocol: docs/studies/mitigation.md. A row is a trained model: held-out loss in
 of its heads, the largest |h| over the median |h| of its layers.
 """
 
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
 
 import numpy as np
 from pydantic import Field
 
 from softmaxlab.core.result import Result
 from softmaxlab.papers.lines import label
+from softmaxlab.papers.studies.making import checked
 from softmaxlab.papers.studies.study import Study
 from softmaxlab.papers.style import COLOURS
 
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
     Table = pandas.DataFrame
 
-KINDS = ("softmax", "softmax1", "sigmoid", "gated")
+Kind = Literal["softmax", "softmax1", "sigmoid", "gated"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
 MEASURES = {"sink": "largest sink score", "massive": "largest |h| / median |h|", "gap": "int8 gap, nats per token"}
 
 
@@ -43,7 +45,7 @@ class SmallModels(Study):
 
     table: ClassVar[str] = "small-models.csv"
 
-    models: Annotated[tuple[str, ...], Field(min_length=1)] = KINDS
+    models: Annotated[tuple[Kind, ...], Field(min_length=1)] = KINDS
     seeds: Annotated[tuple[int, ...], Field(min_length=1)] = (0, 1, 2)
 
     def made(self, device: str) -> "Table":
@@ -72,13 +74,13 @@ class SmallModels(Study):
         return figure
 
 
-def row(kind: str, seed: int, device: str) -> dict[str, Any]:
+def row(kind: Kind, seed: int, device: str) -> dict[str, Any]:
     """Train one model and measure it."""
     from softmaxlab.core.simulate import simulate
     from softmaxlab.probing.small import LanguageModel
 
     spec = LanguageModel(map="softmax" if kind == "gated" else kind, gate=kind == "gated", seed=seed)
-    found = simulate(spec, device=device)
+    found = checked(simulate(spec, device=device))
     return {
         "kind": kind,
         "seed": seed,
@@ -95,5 +97,5 @@ def with_gap(table: "Table") -> "Table":
 
 def seeds_led(table: "Table", kind: str, measure: str) -> int:
     """In how many seeds a kind has the largest value of a measure."""
-    largest = with_gap(table).pivot(index="seed", columns="kind", values=measure).idxmax(axis="columns")
-    return int((largest == kind).sum())
+    values = with_gap(table).pivot(index="seed", columns="kind", values=measure)
+    return int((values.idxmax(axis="columns", skipna=False) == kind).sum())
