@@ -34,7 +34,7 @@ class Bumps(Study):
     title: ClassVar[str] = "Softmax-1's loss on single texts, and the massive activation of their sink"
     source: ClassVar[str] = "softmaxlab"
     place: ClassVar[str] = "Study 3 A"
-    reports: ClassVar[str] = "Bumps of a text's loss lie where its massive activation is small, less so than was told"
+    reports: ClassVar[str] = "Single texts have bumps; that their massive activation is gone there is not confirmed"
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "committed": {},
         "quick": {"runs": "made", "draw_number": 1, "texts": 4},
