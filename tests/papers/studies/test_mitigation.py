@@ -11,10 +11,10 @@ from softmaxlab.papers.studies import bias_rule, mitigation, small_models
 from softmaxlab.papers.studies.bias_rule import BiasRule, excess, rule
 from softmaxlab.papers.studies.bumps import Bumps, bumps
 from softmaxlab.papers.studies.claims_mitigation import (
-    best_and_worst_exchanged,
     gone_with_the_loss,
     mirrored,
     renamed,
+    worse_away_from_zero,
 )
 from softmaxlab.papers.studies.mitigation import Mitigation, interval, losses, recovered, steepest_fall
 from softmaxlab.papers.studies.small_models import SmallModels, seeds_led
@@ -111,7 +111,7 @@ def test_who_leads():
 def test_the_excess_is_over_the_best_mean():
     table = pandas.DataFrame({"task": "induction", "b": [0.0, 0.0, 3.0, 3.0], "loss": [1.0, 3.0, 2.0, 3.0]})
     assert excess(table, "induction").to_dict() == pytest.approx({0.0: 0.0, 3.0: 0.25})
-    assert excess(best_and_worst_exchanged(table), "induction").to_dict() == pytest.approx({0.0: 1 / 3, 3.0: 0.0})
+    assert excess(worse_away_from_zero(table), "induction").to_dict() == pytest.approx({0.0: 0.0, 3.0: 0.625})
 
 
 def test_the_rule_conserves_what_softmax_1_does():

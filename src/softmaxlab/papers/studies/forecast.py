@@ -30,7 +30,7 @@ class Forecast(Study):
     title: ClassVar[str] = "From 2 % of training: which token becomes a head's sink, and when"
     source: ClassVar[str] = "softmaxlab"
     place: ClassVar[str] = "Study 1"
-    reports: ClassVar[str] = "Sinks that are foretold come within a factor of 2 of their time; whether one comes is told badly"
+    reports: ClassVar[str] = "Sinks that are foretold come within a factor of 2 of their time; many are not foretold"
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "committed": {},
         "quick": {"runs": "made", "maps": ("softmax", "sigmoid_norm", "sigmoid", "elu"), "heads": (4,), "seeds": (6,)},
