@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import softmaxlab as sl
+from softmaxlab.core import jit
 from softmaxlab.core.result import Outcome
 from softmaxlab.polarization import Descent
-from softmaxlab.polarization.compiled import jit
 from softmaxlab.polarization.compiled.gradient import HUGE
 from tests.polarization.descent_cases import fields
 from tests.polarization.plain_loop import weights
