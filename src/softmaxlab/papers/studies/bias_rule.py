@@ -87,6 +87,15 @@ class BiasRule(Study):
         figure.suptitle(BiasRule.title, fontsize=12)
         return figure
 
+    @staticmethod
+    def seen(result: Result) -> str:
+        table = result.to_pandas()
+        told = []
+        for task in [task for task in LENGTH if task in set(table["task"])]:
+            above = 100 * excess(table, task)
+            told.append(f"{task} {above.get(0.0, np.nan):.1f} %, at most {above.max():.1f} %")
+        return f"Loss at b = 0, which stands for the rule, above the best, and of all biases: {'; '.join(told)}."
+
 
 def rule(task: str) -> float:
     """b* with I(b*, 1 + e^{b*}/L) = I(0, 1)."""

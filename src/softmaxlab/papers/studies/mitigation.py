@@ -38,14 +38,14 @@ class Mitigation(Study):
     id: ClassVar[str] = "studies/mitigation"
     title: ClassVar[str] = "What the sink costs in int8, and what gets it back"
     source: ClassVar[str] = "softmaxlab"
-    place: ClassVar[str] = "Study 3"
+    place: ClassVar[str] = "Study 3 A"
     reports: ClassVar[str] = "Most of the damage of per-tensor int8 is the sink's"
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "committed": {},
         "quick": {"runs": "made", "draws": (3,), "texts": 4, "biases": (-10.0, -4.0, 0.0, 4.0)},
         "paper": {"runs": "made"},
     }
-    cost: ClassVar[dict[str, str]] = {"committed": "1 s", "quick": "4 min", "paper": "30 min"}
+    cost: ClassVar[dict[str, str]] = {"committed": "1 s", "quick": "2 min", "paper": "30 min"}
 
     table: ClassVar[str] = "mitigation.csv"
 
@@ -100,11 +100,17 @@ class Mitigation(Study):
         bars, curve = figure.subplots(1, 2)
         _draw_folds(bars, table)
         _draw_biases(curve, table)
-        texts = table.groupby("draw")["text"].nunique().max()
-        figure.suptitle(
-            f"{Mitigation.title}\n(SmolLM2-135M, {table['draw'].nunique()} draws of {texts} texts)", fontsize=12
-        )
+        texts, draws = (len(set(table[name])) for name in ("text", "draw"))
+        told = f"{texts} texts" if draws == 1 else f"{draws} draws of {texts} texts"
+        figure.suptitle(f"{Mitigation.title}\n(SmolLM2-135M, {told})", fontsize=12)
         return figure
+
+    @staticmethod
+    def seen(result: Result) -> str:
+        table = result.to_pandas()
+        draws = sorted(set(table["draw"]))
+        shares = {fold: [f"{recovered(table, fold, draw)[0]:.2f}" for draw in draws] for fold in ("prefix", "bias")}
+        return f"Of the int8 gap the prefix closes {', '.join(shares['prefix'])}, biases {', '.join(shares['bias'])}."
 
 
 def _condition(change: str, weights: str = "float", b: float = np.nan, heads: str = "all") -> dict[str, Any]:

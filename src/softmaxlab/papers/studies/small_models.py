@@ -73,6 +73,15 @@ class SmallModels(Study):
         figure.suptitle(f"{SmallModels.title}\n(circles: {seeds} seed{'s' * (seeds > 1)}; lines: means)", fontsize=12)
         return figure
 
+    @staticmethod
+    def seen(result: Result) -> str:
+        table = with_gap(result.to_pandas())
+        told = []
+        for kind, part in table.groupby("kind"):
+            loss, sink, gap = (part[name].to_numpy().mean() for name in ("loss", "sink", "gap"))
+            told.append(f"{kind}: {loss:.3f}, {sink:.3f}, {gap:.4f}")
+        return f"Mean loss, largest sink score and int8 gap of {'; '.join(told)}."
+
 
 def row(kind: Kind, seed: int, device: str) -> dict[str, Any]:
     """Train one model and measure it."""
