@@ -1,6 +1,7 @@
 """Every registered claim comes out as stored and tells its broken model apart; the machinery notices if not."""
 
 import dataclasses
+import pickle
 
 import pytest
 
@@ -14,6 +15,11 @@ def test_the_claim_comes_out_as_stored_and_its_control_fails(id):
     done = check(CLAIMS[id])
     assert done.finding.verdict is CLAIMS[id].expected, done.finding.measured
     assert done.control_failed, done.control.measured
+
+
+@pytest.mark.parametrize("id", CLAIMS)
+def test_a_claim_can_be_sent_to_another_process(id):
+    assert pickle.loads(pickle.dumps(CLAIMS[id])).id == id
 
 
 def test_a_wrong_verdict_or_a_void_control_is_not_ok():

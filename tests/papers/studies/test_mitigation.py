@@ -11,9 +11,9 @@ from softmaxlab.papers.studies import bias_rule, mitigation, small_models
 from softmaxlab.papers.studies.bias_rule import BiasRule, excess, rule
 from softmaxlab.papers.studies.bumps import Bumps, bumps
 from softmaxlab.papers.studies.claims_mitigation import (
+    folds_exchanged,
     gone_with_the_loss,
     mirrored,
-    renamed,
     worse_away_from_zero,
 )
 from softmaxlab.papers.studies.mitigation import Mitigation, interval, losses, recovered, steepest_fall
@@ -44,7 +44,7 @@ def test_what_a_fold_recovers():
     assert value == pytest.approx(0.75)
     assert low <= value <= high
     assert recovered(made_up(), "bias", 0)[0] == pytest.approx(0.1)
-    assert recovered(renamed("change", {"prefix": "bias", "bias": "prefix"})(made_up()), "bias", 0)[0] > 0.7
+    assert recovered(folds_exchanged(made_up()), "bias", 0)[0] > 0.7
 
 
 def test_the_interval_is_student_s():

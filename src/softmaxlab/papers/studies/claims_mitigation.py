@@ -81,9 +81,10 @@ def _told(fall: Fall) -> str:
     return f"from b = {fall.b:g} to {fall.larger:g} by {fall.nats:.3f} nats, {fall.errors:.1f} standard errors"
 
 
-def renamed(column: str, names: dict[str, str]) -> "Change":
-    """The rows of one name taken for those of another."""
-    return lambda table: table.assign(**{column: [names.get(name, name) for name in table[column]]})
+def folds_exchanged(table: "Table") -> "Table":
+    """The rows of the prefix taken for those of biases, and the other way round."""
+    names = {"prefix": "bias", "bias": "prefix"}
+    return table.assign(change=[names.get(name, name) for name in table["change"]])
 
 
 def mirrored(table: "Table") -> "Table":
@@ -112,13 +113,12 @@ def worse_away_from_zero(table: "Table") -> "Table":
     return table.assign(loss=table["loss"] * (1 + table["b"].abs() / 10))
 
 
-FOLDS = renamed("change", {"prefix": "bias", "bias": "prefix"})
 _claim = partial(study_claim, tolerance="intervals are over texts, counts over seeds; thresholds")
 CLAIMS = (
     _claim("3 A", "int8-sink", "More than half of the damage of per-tensor int8 is the sink's", prefix,
-           FOLDS, "biases taken for the prefix"),
+           folds_exchanged, "biases taken for the prefix"),
     _claim("3 A", "int8-bias", "A bias and a value for each sink head recover half of what the prefix does", bias,
-           FOLDS, "the prefix taken for biases, on which it must hold", expected=Verdict.FAILS),
+           folds_exchanged, "the prefix taken for biases, on which it must hold", expected=Verdict.FAILS),
     _claim("3 A", "softmax1-dip", "The mean loss with softmax-1 put for softmax falls again as its bias grows",
            falls_again, mirrored, "biases with their signs changed, on which it must hold", expected=Verdict.FAILS),
     _claim("3 A", "softmax1-bumps", "Where the loss of one text falls again, its massive activation was gone",
