@@ -20,10 +20,8 @@ class GatedOutput(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if self.hidden is None:
             return self.output(x)
-        gates, self.hidden = (
-            torch.sigmoid(self.gate(self.hidden)),
-            None,
-        )  # [B, T, H]; a tensor kept would keep its graph
+        gates = torch.sigmoid(self.gate(self.hidden))  # [B, T, H]
+        self.hidden = None  # which would keep its graph
         return self.output((x.unflatten(-1, (gates.shape[-1], -1)) * gates.unsqueeze(-1)).flatten(-2))
 
 

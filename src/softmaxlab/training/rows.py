@@ -9,8 +9,9 @@ from softmaxlab.attention.masking import hide
 from softmaxlab.errors import SpecError
 from softmaxlab.training.compiled import rows as compiled
 
-LONGEST = 32  # keys: in longer rows the processor's matrix products are faster
-THREADS = 4  # with more, what is computed by one of them costs more than it saves
+# Measured at 12 keys and one thread (benchmarks/training.py), and these keep it near there: the loops use one thread,
+# and matrix products do better the longer the rows.
+LONGEST, THREADS = 32, 4  # keys, threads
 REGISTER = 16  # floats: torch's softmax is ten times slower in rows that do not fill registers
 
 

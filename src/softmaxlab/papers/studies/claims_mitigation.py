@@ -115,7 +115,7 @@ def worse_away_from_zero(table: "Table") -> "Table":
 
 _claim = partial(study_claim, tolerance="intervals are over texts, counts over seeds; thresholds")
 CLAIMS = (
-    _claim("3 A", "int8-sink", "More than half of the damage of per-tensor int8 is the sink's", prefix,
+    _claim("3 A", "int8-sink", "A prefix that takes the sink closes more than half of the gap of int8", prefix,
            folds_exchanged, "biases taken for the prefix"),
     _claim("3 A", "int8-bias", "A bias and a value for each sink head recover half of what the prefix does", bias,
            folds_exchanged, "the prefix taken for biases, on which it must hold", expected=Verdict.FAILS),

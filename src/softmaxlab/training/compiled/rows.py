@@ -5,8 +5,8 @@ keys j ≤ t:
 
     a_phj = q_r·k_m / √d_h,   out_ph = Σ_j w_phj v_m,   r = index[b, t], m = index[b, j]
 
-Scores and weights are [P, H, keys], keys ≥ T; what lies beyond t is left as it is. Gradients
-are added to what is there.
+Scores and weights are [P, H, keys], keys ≥ T; what lies beyond t is left as it is. Gradients are
+added to what is there.
 """
 
 import numpy as np
