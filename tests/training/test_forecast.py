@@ -12,23 +12,29 @@ TASK = Induction(vocab=8, tokens=4, train=256, evaluate=32)
 NEAR = 0.05  # relative: the speed is fitted by trapezoids between recorded steps
 
 
-def value_softmax(a, u, kappa, steps):
-    """The flow itself, integrated here: weights and drives [step, key]."""
+def value_softmax(a, u, kappa, steps, steady):
+    """The flow itself, integrated here, or one whose speed is that at the start: weights and drives [step, key]."""
 
     def velocity(_, a):
+        pull = softmax_pull(a)
+        return kappa * pull * (np.linalg.norm(softmax_pull(start)) / np.linalg.norm(pull) if steady else 1.0)
+
+    def softmax_pull(a):
         s = np.exp(a) / np.exp(a).sum()
-        return kappa * s * (u - s @ u)
+        return s * (u - s @ u)
+
+    start = a
 
     scores = solve_ivp(velocity, (0, steps[-1]), a, t_eval=steps, rtol=1e-8).y.T
     return np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True), np.tile(u, (len(steps), 1))
 
 
-def made_up(a, u, kappa=0.5, gain=1.0):
-    """A tracked result with one head that follows the flow."""
-    spec = Run(task=TASK, layers=1, heads=1, width=8, batch=1, epochs=4, track=("heads",))  # 1024 steps
+def made_up(a, u, kappa=0.5, gain=1.0, optimizer="sgd"):
+    """A tracked result of 1024 steps with one head that follows the flow, or the same way with Adam's steady speed."""
+    spec = Run(task=TASK, layers=1, heads=1, width=8, batch=1, epochs=4, track=("heads",), optimizer=optimizer)
     steps = np.unique(np.geomspace(1, 1024, 60).round().astype(int))
     steps = np.concatenate([[0], steps])
-    w, drive = value_softmax(np.array(a), np.array(u), kappa, steps)
+    w, drive = value_softmax(np.array(a), np.array(u), kappa, steps, steady=optimizer != "sgd")
     axes = ("track_step", "layer", "head", "key")
     unseen = np.zeros((len(steps), TASK.length() - w.shape[1]))  # by the queries that are measured
     w, drive = np.hstack([gain * w, unseen]), np.hstack([drive, unseen])
@@ -36,14 +42,27 @@ def made_up(a, u, kappa=0.5, gain=1.0):
     return sl.Result(arrays | {"track_step": steps}, dict.fromkeys(arrays, axes) | {"track_step": axes[:1]}, spec=spec)
 
 
-def test_a_head_that_follows_the_flow_is_foretold():
-    run = made_up(a=[0.0, 0.1, 0.0, -0.1], u=[0.06, 0.0, 0.0, 0.0])
+@pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
+def test_a_head_that_follows_the_flow_is_foretold(optimizer):
+    run = made_up(a=[0.0, 0.1, 0.0, -0.1], u=[0.06, 0.0, 0.0, 0.0], optimizer=optimizer)
     (row,) = forecast(run, at=0.05).itertuples()
     actual = run["track_step"][np.flatnonzero(run["track_share"][:, 0, 0, 0] > 0.9)[0]]
     assert row.token == 0
     assert row.kappa == pytest.approx(0.5, rel=NEAR)
     assert row.step == pytest.approx(actual, rel=2 * NEAR)  # recorded steps are a tenth apart
     assert 51 < row.step < 1024, "it must be a forecast"
+
+
+def test_the_drive_is_the_layer_s():
+    spec = Run(task=TASK, layers=1, heads=2, width=8, batch=1, epochs=4, track=("heads",), optimizer="sgd")
+    one, noise = made_up(a=[0.0] * 4, u=[0.06, 0.0, 0.0, 0.0]), np.zeros((2, TASK.length()))
+    noise[:, 1] = [0.1, -0.1]  # more than the drive, and in two heads of opposite signs
+    both = {name: np.repeat(one[name], 2, axis=2) for name in one.axes if name != "track_step"}
+    both["track_drive"] = both["track_drive"] + noise
+    found = forecast(sl.Result(both | {"track_step": one["track_step"]}, one.axes, spec=spec), at=0.05)
+    (alone,) = forecast(one, at=0.05).itertuples()
+    assert found["token"].tolist() == [0, 0]
+    np.testing.assert_allclose(found["step"], alone.step, rtol=1e-3)  # of the solver, at its own tolerance
 
 
 def test_no_drive_no_sink():

@@ -3,15 +3,15 @@
 A head is taken for a value-softmax model of its own map σ (polarization paper, Section 3): scores a over the keys,
 drive u, weights w = σ(a), and
 
-    ȧ = κ J(a)ᵀu
+    ȧ = κ J(a)ᵀu under SGD,   ȧ = κ J(a)ᵀu · |J(a₀)ᵀu|/|J(a)ᵀu| under Adam, whose steps keep their size
 
-from the a whose weights are the measured ones, with the measured u, both averaged over the second half of what is
-known; the drive is held, for it is seen to fall as the loss does rather than grow with the weights. The speed κ stands
-for the optimizer, and is that of the whole layer: it fits the way of all its scores in the first COHERENT steps, while
-the batches' gradients still point one way. Later, until a sink forms, scores wander more than they move.
+from the a₀ whose weights are the measured ones, with the measured u, both averaged over the second half of what is
+known; the drive is held, for it is seen to fall as the loss does rather than grow with the weights. Drive, speed and
+size |·| (root mean square) are those of the whole layer: its heads answer to one loss, and the drive of a single one is
+mostly noise. The speed κ stands for the optimizer. It fits the way of all scores in the first COHERENT steps, while the
+batches' gradients still point one way; later, until a sink forms, scores wander more than they move.
 """
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     import pandas
 
 POINTS = 200  # times at which the forecast is looked at
-COHERENT = 10  # steps; the memory 1/(1 − β₁) of Adam's momentum
+COHERENT = 20  # steps; twice the memory 1/(1 − β₁) of Adam's momentum
+FLOOR = 1e-3  # of the first pull: the size below which steps shrink, as Adam's do at its ε
 LEAST = 3  # recorded steps to fit the speed to
 Track = dict[str, np.ndarray]  # step, and weight and drive [step, layer, head, key]
 
@@ -91,37 +92,45 @@ def _layer_forecast(track: Track, spec: Run, layer: int) -> "pandas.DataFrame":
     rows = [{"layer": layer, "head": head, "token": -1, "share": np.nan, "step": np.inf} for head in range(w.shape[1])]
     alive = np.flatnonzero(w.sum(axis=-1).all(axis=0))
     if len(alive):
-        step, a, u = track["step"].astype(float), _over_steps(_scores, spec.map, w[:, alive]), u[:, alive]
+        step, w, u = track["step"].astype(float), w[:, alive], u[:, alive]
+        a = np.reshape([_scores(spec.map, row) for row in w.reshape(-1, w.shape[-1])], w.shape)
+        u = np.broadcast_to(u.mean(axis=1, keepdims=True), a.shape)
         first = step <= max(COHERENT, step[LEAST - 1])
-        kappa = _speed(step[first], a[first], _over_steps(_pull, spec.map, a[first], u[first]))
+        kappa = _speed(step[first], a[first], np.stack([_pull(spec.map, *now) for now in zip(a[first], u[first])]))
         late, passed = step >= step[-1] / 2, np.gradient(step)
         start, drive = (np.average(path[late], axis=0, weights=passed[late]) for path in (a, u))
-        for i, head in enumerate(alive):
-            token, share, time = _followed(spec, start[i], kappa * drive[i], step[-1])
+        for head, (token, share, time) in zip(alive, _followed(spec, start, kappa * drive, step[-1])):
             rows[head] |= {"token": int(np.flatnonzero(seen)[token]), "share": share, "step": time, "kappa": kappa}
     return pandas.DataFrame(rows)
 
 
-def _over_steps(of: Callable[..., np.ndarray], map: str, *paths: np.ndarray) -> np.ndarray:
-    """`of(map, …)` of each row of paths [step, head, key]."""
-    rows = [of(map, *row) for row in zip(*(path.reshape(-1, path.shape[-1]) for path in paths))]
-    return np.reshape(rows, paths[0].shape)
+def _followed(spec: Run, a: np.ndarray, u: np.ndarray, since: float) -> list[tuple[int, float, float]]:
+    """Where the flow leads scores a [head, key] from a step to the end of the run, with drive κu.
 
-
-def _followed(spec: Run, a: np.ndarray, u: np.ndarray, since: float) -> tuple[int, float, float]:
-    """Where the flow ȧ = J(a)ᵀu leads from a step to the end of the run: token, its share, the step of passing 0.9."""
+    Of each head the token, its share, and the step of passing 0.9.
+    """
     from scipy.integrate import solve_ivp
 
+    size = np.sqrt(np.mean(_pull(spec.map, a, u) ** 2))
+
+    def velocity(_: float, flat: np.ndarray) -> np.ndarray:
+        pull = _pull(spec.map, flat.reshape(a.shape), u)
+        if spec.optimizer != "sgd" and size > 0:
+            pull = pull / max(np.sqrt(np.mean(pull**2)) / size, FLOOR)
+        return pull.ravel()
+
     times = np.geomspace(max(since, 1.0), spec.steps(), POINTS)
-    span = times[0], times[-1]
-    flow = solve_ivp(lambda _, a: _pull(spec.map, a, u), span, a, t_eval=times, method="LSODA")
+    flow = solve_ivp(velocity, (times[0], times[-1]), a.ravel(), t_eval=times, method="LSODA")
     if not flow.success:
-        raise SpecError(f"the flow of a head cannot be followed: {flow.message}")
-    path = np.stack([_weights(spec.map, state) for state in flow.y.T])
-    path = path / path.sum(axis=1, keepdims=True)
-    token = int(path[-1].argmax())
-    above = np.flatnonzero(path[:, token] > SINK)
-    return token, float(path[-1, token]), float(times[above[0]]) if len(above) else np.inf
+        raise SpecError(f"the flow of a layer cannot be followed: {flow.message}")
+    paths = np.stack([_weights(spec.map, state.reshape(a.shape)) for state in flow.y.T], axis=1)  # [head, time, key]
+    return [_ending(times, path / path.sum(axis=1, keepdims=True)) for path in paths]
+
+
+def _ending(times: np.ndarray, share: np.ndarray) -> tuple[int, float, float]:
+    token = int(share[-1].argmax())
+    above = np.flatnonzero(share[:, token] > SINK)
+    return token, float(share[-1, token]), float(times[above[0]]) if len(above) else np.inf
 
 
 def _speed(step: np.ndarray, path: np.ndarray, velocity: np.ndarray) -> float:
@@ -132,18 +141,18 @@ def _speed(step: np.ndarray, path: np.ndarray, velocity: np.ndarray) -> float:
 
 
 def _weights(map: str, a: np.ndarray) -> np.ndarray:
+    """Of scores [..., key]."""
     import torch
 
-    return weights(map, torch.from_numpy(a).view(1, 1, -1)).view(-1).numpy()
+    return weights(map, torch.from_numpy(a.reshape(-1, 1, a.shape[-1]))).numpy().reshape(a.shape)
 
 
 def _pull(map: str, a: np.ndarray, u: np.ndarray) -> np.ndarray:
-    """J(a)ᵀu."""
+    """J(a)ᵀu of each head, [head, key]."""
     import torch
 
-    scores = torch.from_numpy(a).requires_grad_()
-    w = weights(map, scores.view(1, 1, -1)).view(-1)
-    return torch.autograd.grad(w, scores, torch.from_numpy(u))[0].numpy()
+    scores = torch.from_numpy(a[:, None]).requires_grad_()
+    return torch.autograd.grad(weights(map, scores), scores, torch.from_numpy(u[:, None]))[0][:, 0].numpy()
 
 
 def _scores(map: str, w: np.ndarray) -> np.ndarray:

@@ -86,7 +86,7 @@ def test_rows_are_losses_of_the_changed_model(tmp_path, monkeypatch):
     monkeypatch.setattr(mitigation, "MODEL", str(tmp_path / "model"))
     study = Mitigation(runs="made", draws=(0,), texts=3, length=32, biases=(-20.0, 3.0))
     table = study.made("cpu")
-    assert len(table) == 3 * (6 + 2 * 2)
+    assert len(table) == 3 * (8 + 2 * 2)
     plain = losses(table, 0, "none")
     assert np.abs(losses(table, 0, "none", "int8") - plain).max() > 1e-5
     curve = mitigation.curve(table, 0, "all")

@@ -1,12 +1,13 @@
 """Study 3, part A: what the sink costs SmolLM2 in int8, and what gets it back (docs/studies/mitigation.md).
 
-A row is the loss of one evaluation text: in float or int8 (`weights`), with a `change` of the model: none, its sink
-folded into a prefix or into biases, or softmax-1 with bias b in all heads or in the sink heads (`heads`). Texts to
-calibrate and to evaluate on are cut from different places of the same book; a draw is a choice of places.
+A row is the loss of one evaluation text: in float or int8 (`weights`), with a `change` of the model: none, the keys and
+values of the text's own first token in float, the sink folded into a searched prefix or into biases, or softmax-1 with
+bias b in all heads or in the sink heads (`heads`). Texts to calibrate and to evaluate on are cut from different places
+of the same book; a draw is a choice of places.
 """
 
-from collections.abc import Iterator
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 MODEL, TEXT = "smollm2", "kjv"
 CALIBRATION = 4  # texts
 SINK_HEAD = 0.3  # the sink score of a head that has a sink, as in fold_sink
+FOLDS = {"none": "", "first": ",\nfirst token float", "prefix": " +\nprefix", "bias": " +\nbiases"}  # as bars are named
 OFF = -30.0  # a bias at which softmax-1 is softmax in float32
 
 
@@ -63,7 +65,7 @@ class Mitigation(Study):
 
         loaded = load(MODEL, device=device)
         rows = []
-        with Progress(len(self.draws) * (6 + 2 * len(self.biases)), "conditions") as progress:
+        with Progress(len(self.draws) * (8 + 2 * len(self.biases)), "conditions") as progress:
             for draw in self.draws:
                 found = sequences(loaded.tokenizer, texts(TEXT), self.length, CALIBRATION + self.texts, seed=draw)
                 for condition, losses in self._losses(loaded.model, found[:CALIBRATION], found[CALIBRATION:]):
@@ -80,10 +82,11 @@ class Mitigation(Study):
         from softmaxlab.probing.running import as_batches
 
         folds = {"none": nullcontext()} | {name: fold_sink(model, name, calibration) for name in ("prefix", "bias")}
-        for name, fold in folds.items():
-            for weights, rounding in {"float": nullcontext, "int8": quantised}.items():
+        for weights, rounding in {"float": nullcontext, "int8": quantised}.items():
+            for name, fold in folds.items():
                 with fold, rounding(model):
                     yield _condition(name, weights), loss(model, judged).per_sequence
+            yield _condition("first", weights), _first_in_float(model, judged, rounding)
         heads = examine(model, as_batches(calibration), "fast").heads
         sink = heads.pivot(index="layer", columns="head", values="sink").to_numpy() > SINK_HEAD
         for b in self.biases:
@@ -109,8 +112,23 @@ class Mitigation(Study):
     def seen(result: Result) -> str:
         table = result.to_pandas()
         draws = sorted(set(table["draw"]))
-        shares = {fold: [f"{recovered(table, fold, draw)[0]:.2f}" for draw in draws] for fold in ("prefix", "bias")}
-        return f"Of the int8 gap the prefix closes {', '.join(shares['prefix'])}, biases {', '.join(shares['bias'])}."
+        told = {"first": "the first token in float", "prefix": "a prefix", "bias": "biases"}
+        shares = {fold: ", ".join(f"{recovered(table, fold, draw)[0]:.2f}" for draw in draws) for fold in told}
+        return f"Of the int8 gap {'; '.join(f'{told[fold]} closes {share}' for fold, share in shares.items())}."
+
+
+def _first_in_float(model: Any, texts: list, rounding: Callable[[Any], AbstractContextManager]) -> np.ndarray:
+    """The loss of each text whose first token is computed, and predicts the second, before anything is rounded."""
+    from softmaxlab.probing.changes.loss import loss
+    from softmaxlab.probing.changes.prefix import Prefix
+
+    found = []
+    for text in texts:
+        first = loss(model, [text[:2]])
+        with Prefix(model, text[:1].tolist()), rounding(model):
+            rest = loss(model, [text[1:]])
+        found.append((first.S + rest.S) / (first.n + rest.n))
+    return np.concatenate(found)
 
 
 def _condition(change: str, weights: str = "float", b: float = np.nan, heads: str = "all") -> dict[str, Any]:
@@ -167,8 +185,8 @@ def steepest_fall(table: "Table", draw: int, heads: str) -> Fall:
 
 
 def _draw_folds(ax: "Axes", table: "Table") -> None:
-    bars = [("none", "int8"), ("prefix", "int8"), ("bias", "int8"), ("prefix", "float"), ("bias", "float")]
-    names = [weights if change == "none" else f"{weights} + {change}" for change, weights in bars]
+    bars = [(change, "int8") for change in FOLDS] + [("prefix", "float"), ("bias", "float")]
+    names = [f"{weights}{FOLDS[change]}" for change, weights in bars]
     draws = sorted(set(table["draw"]))
     for k, draw in enumerate(draws):
         before = losses(table, draw, "none")
@@ -176,7 +194,7 @@ def _draw_folds(ax: "Axes", table: "Table") -> None:
         place = np.arange(len(bars)) + 0.25 * (k - (len(draws) - 1) / 2)
         error = [found[:, 0] - found[:, 1], found[:, 2] - found[:, 0]]
         ax.bar(place, found[:, 0], 0.23, yerr=error, color=COLOURS[k], ec="w", capsize=2, label=f"draw {draw}")
-    ax.set_xticks(range(len(bars)), names, rotation=15)
+    ax.set_xticks(range(len(bars)), names, fontsize=8)
     ax.legend(fontsize=8)
     label(ax, "", "rise of the loss, nats per token", "Against float as it is (95 % intervals over texts)")
 
