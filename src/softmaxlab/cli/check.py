@@ -43,10 +43,10 @@ def _print_table(checks: list) -> None:
     table.add_column("paper says · measured · tolerance · control")
     table.add_column("verdict")
     for done in checks:
-        claim, told_apart = done.claim, "fails, as it must" if done.control_failed else "PASSES, so the check is void"
+        claim = done.claim
         details = (
             f"says       {claim.statement}\nmeasured   {done.finding.measured}\ntolerance  {claim.tolerance}\n"
-            f"control    {claim.control_is}: {told_apart}"
+            f"control    {claim.control_is}: {done.control_told}"
         )
         as_stored = "" if done.finding.verdict is claim.expected else f"\n(stored: {claim.expected})"
         table.add_row(f"{claim.id}\n{claim.place}", escape(details), f"{done.finding.verdict}{as_stored}")

@@ -34,6 +34,7 @@ def command(
     """Compute one figure (or a spec from a file), keep the data and draw the picture."""
     from softmaxlab.core.simulate import simulate
     from softmaxlab.core.store import Store
+    from softmaxlab.papers.figure import FigureSpec
     from softmaxlab.papers.plot import can_plot, plot
     from softmaxlab.papers.style import check_look, save
 
@@ -46,7 +47,8 @@ def command(
     drawn = plot(result) if can_plot(result) else None
     caption = " ".join(drawn.get_suptitle().replace("$", "").split()) if drawn else ""
     picture = save(drawn, Path(out) / f"{name}{_look(preset, style)}", format, style) if drawn else None
-    _report(name, result, store.folder(spec.key), picture, caption, json)
+    seen = spec.seen(result) if isinstance(spec, FigureSpec) and result.status.ok else ""
+    _report(name, result, store.folder(spec.key), picture, {"caption": caption, "shows": seen}, json)
     if not result.status.ok:
         raise typer.Exit(1)
 
@@ -80,7 +82,7 @@ def _spec(what: str, preset: str | None) -> "Spec":
     return figure(what).preset(preset or "quick")
 
 
-def _report(name: str, result: "Result", data: Path, picture: Path | None, caption: str, json: bool) -> None:
+def _report(name: str, result: "Result", data: Path, picture: Path | None, words: dict[str, str], json: bool) -> None:
     if json:
         print_json(
             {
@@ -90,7 +92,7 @@ def _report(name: str, result: "Result", data: Path, picture: Path | None, capti
                 "spec": result.spec.plain() if result.spec else None,
                 "data": str(data),
                 "picture": str(picture) if picture else None,
-                "caption": caption,
+                **words,
                 "provenance": dict(result.provenance),
             }
         )
@@ -98,5 +100,6 @@ def _report(name: str, result: "Result", data: Path, picture: Path | None, capti
     typer.echo(f"{name}: {result.status}")
     typer.echo(f"  data     {data}")
     typer.echo(f"  picture  {picture or 'none is known for this kind of spec'}")
-    if caption:  # a journal's picture has no heading, and what it says belongs in the caption
-        typer.echo(f"  caption  {caption}")
+    for word, said in words.items():  # the caption: a journal's picture has no heading
+        if said:
+            typer.echo(f"  {word:<8} {said}".replace("\n", "\n" + 11 * " "))

@@ -50,6 +50,13 @@ class Check:
         return self.control.verdict is not self.claim.expected
 
     @property
+    def control_told(self) -> str:
+        """What came of the control, in words."""
+        if not self.control_failed:
+            return "the same verdict, so the check is void"
+        return "fails, as it must" if self.control.verdict is Verdict.FAILS else f"{self.control.verdict}, as it must"
+
+    @property
     def ok(self) -> bool:
         return self.finding.verdict is self.claim.expected and self.control_failed
 

@@ -33,9 +33,8 @@ def claim_body(done: "Reproduction", id: str) -> str:
     told = [(says, plain(claim.statement)), ("Measured", plain(judged.measured) or "nothing")]
     told += [("Tolerance", plain(claim.tolerance)), ("Verdict", chip(done, id))]
     if check is not None:
-        fails = "fails, as it must" if check.control_failed else "passes, so that the check is void"
         told += [
-            ("Control", f"{plain(claim.control_is)}: {fails}"),
+            ("Control", f"{plain(claim.control_is)}: {check.control_told}"),
             ("Control measured", plain(judged.control_measured)),
         ]
     told += [("Processor seconds", f"{judged.cpu:.1f}")]

@@ -6,10 +6,10 @@ drive u, weights w = σ(a), and
     ȧ = κ J(a)ᵀu under SGD,   ȧ = κ J(a)ᵀu · |J(a₀)ᵀu|/|J(a)ᵀu| under Adam, whose steps keep their size
 
 from the a₀ whose weights are the measured ones, with the measured u, both averaged over the second half of what is
-known; the drive is held, for it is seen to fall as the loss does rather than grow with the weights. Drive, speed and
-size |·| (root mean square) are those of the whole layer: its heads answer to one loss, and the drive of a single one is
-mostly noise. The speed κ stands for the optimizer. It fits the way of all scores in the first COHERENT steps, while the
-batches' gradients still point one way; later, until a sink forms, scores wander more than they move.
+known, and the drive held there. Drive, speed and size |·| (root mean square) are those of the whole layer: its heads
+answer to one loss, and the drive of a single one is mostly noise. The speed κ ≥ 0 stands for the optimizer. It fits, by
+the first equation, the way of all scores in the first COHERENT steps, while the batches' gradients still point one way;
+later, until a sink forms, scores wander more than they move.
 """
 
 from typing import TYPE_CHECKING
@@ -25,8 +25,9 @@ from softmaxlab.training.run import Run
 if TYPE_CHECKING:
     import pandas
 
-POINTS = 200  # times at which the forecast is looked at
+POINTS = 500  # steps of Heun's method, at equal ratios of times
 COHERENT = 20  # steps; twice the memory 1/(1 − β₁) of Adam's momentum
+STUCK = 0.01  # the error of a weight from which on scores of 0 are not its scores
 FLOOR = 1e-3  # of the first pull: the size below which steps shrink, as Adam's do at its ε
 LEAST = 3  # recorded steps to fit the speed to
 Track = dict[str, np.ndarray]  # step, and weight and drive [step, layer, head, key]
@@ -89,7 +90,10 @@ def _layer_forecast(track: Track, spec: Run, layer: int) -> "pandas.DataFrame":
     w, u = (track[name][:, layer][:, :, seen] for name in ("weight", "drive"))
     if not (np.isfinite(w).all() and np.isfinite(u).all()):
         raise SpecError(f"forecast needs finite weights and drives, layer {layer} has others")
-    rows = [{"layer": layer, "head": head, "token": -1, "share": np.nan, "step": np.inf} for head in range(w.shape[1])]
+    rows: list[dict] = [
+        {"layer": layer, "head": head, "token": -1, "share": np.nan, "step": np.inf, "kappa": np.nan}
+        for head in range(w.shape[1])
+    ]
     alive = np.flatnonzero(w.sum(axis=-1).all(axis=0))
     if len(alive):
         step, w, u = track["step"].astype(float), w[:, alive], u[:, alive]
@@ -100,7 +104,8 @@ def _layer_forecast(track: Track, spec: Run, layer: int) -> "pandas.DataFrame":
         late, passed = step >= step[-1] / 2, np.gradient(step)
         start, drive = (np.average(path[late], axis=0, weights=passed[late]) for path in (a, u))
         for head, (token, share, time) in zip(alive, _followed(spec, start, kappa * drive, step[-1])):
-            rows[head] |= {"token": int(np.flatnonzero(seen)[token]), "share": share, "step": time, "kappa": kappa}
+            token = int(np.flatnonzero(seen)[token]) if token >= 0 else -1
+            rows[head] |= {"token": token, "share": share, "step": time, "kappa": kappa}
     return pandas.DataFrame(rows)
 
 
@@ -109,35 +114,37 @@ def _followed(spec: Run, a: np.ndarray, u: np.ndarray, since: float) -> list[tup
 
     Of each head the token, its share, and the step of passing 0.9.
     """
-    from scipy.integrate import solve_ivp
-
     size = np.sqrt(np.mean(_pull(spec.map, a, u) ** 2))
 
-    def velocity(_: float, flat: np.ndarray) -> np.ndarray:
-        pull = _pull(spec.map, flat.reshape(a.shape), u)
-        if spec.optimizer != "sgd" and size > 0:
-            pull = pull / max(np.sqrt(np.mean(pull**2)) / size, FLOOR)
-        return pull.ravel()
+    def velocity(a: np.ndarray) -> np.ndarray:
+        pull = _pull(spec.map, a, u)
+        return pull if spec.optimizer == "sgd" or size == 0 else pull / max(np.sqrt(np.mean(pull**2)) / size, FLOOR)
 
     times = np.geomspace(max(since, 1.0), spec.steps(), POINTS)
-    flow = solve_ivp(velocity, (times[0], times[-1]), a.ravel(), t_eval=times, method="LSODA")
-    if not flow.success:
-        raise SpecError(f"the flow of a layer cannot be followed: {flow.message}")
-    paths = np.stack([_weights(spec.map, state.reshape(a.shape)) for state in flow.y.T], axis=1)  # [head, time, key]
-    return [_ending(times, path / path.sum(axis=1, keepdims=True)) for path in paths]
+    path = [_weights(spec.map, a)]
+    for passed in np.diff(times):
+        ahead = velocity(a)
+        a = a + passed * (ahead + velocity(a + passed * ahead)) / 2  # Heun: adaptive steps stall at the kinks of relu
+        path.append(_weights(spec.map, a))
+    return [_ending(times, share) for share in np.stack(path, axis=1)]
 
 
-def _ending(times: np.ndarray, share: np.ndarray) -> tuple[int, float, float]:
+def _ending(times: np.ndarray, w: np.ndarray) -> tuple[int, float, float]:
+    """Of the weights [time, key] of a head; token −1 if they end at 0."""
+    total = w.sum(axis=1, keepdims=True)
+    if not total[-1]:
+        return -1, np.nan, np.inf
+    share = np.divide(w, total, out=np.zeros_like(w), where=total != 0)
     token = int(share[-1].argmax())
     above = np.flatnonzero(share[:, token] > SINK)
     return token, float(share[-1, token]), float(times[above[0]]) if len(above) else np.inf
 
 
 def _speed(step: np.ndarray, path: np.ndarray, velocity: np.ndarray) -> float:
-    """The κ for which κ∫velocity dt is nearest to the path's way from its start, in least squares; 0 without a pull."""
+    """The κ ≥ 0 for which κ∫velocity dt is nearest to the path's way from its start, in least squares."""
     middle = (velocity[1:] + velocity[:-1]) / 2 * np.diff(step)[:, None, None]
     way, moved = np.cumsum(middle, axis=0), path[1:] - path[0]
-    return float((way * moved).sum() / (way**2).sum()) if way.any() else 0.0
+    return max(float((way * moved).sum() / (way**2).sum()), 0.0) if way.any() else 0.0
 
 
 def _weights(map: str, a: np.ndarray) -> np.ndarray:
@@ -156,9 +163,12 @@ def _pull(map: str, a: np.ndarray, u: np.ndarray) -> np.ndarray:
 
 
 def _scores(map: str, w: np.ndarray) -> np.ndarray:
-    """Scores whose weights are w, those nearest to 0 where there are many."""
+    """Scores whose weights are w, or nearest to w: an average over queries may have a total that no query has."""
     from scipy.optimize import least_squares
 
     if MAPS[map].row_stochastic:
         w = w / w.sum()  # an average over queries of different lengths
-    return least_squares(lambda a: _weights(map, a) - w, np.zeros_like(w)).x
+    found = least_squares(lambda a: _weights(map, a) - w, np.zeros_like(w))
+    if not found.x.any() and np.abs(found.fun).max() > STUCK:
+        raise SpecError(f"forecast finds no scores for the weights of map {map!r}, whose slope at 0 is 0")
+    return found.x

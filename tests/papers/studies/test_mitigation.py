@@ -11,12 +11,12 @@ from softmaxlab.papers.studies import bias_rule, mitigation, small_models
 from softmaxlab.papers.studies.bias_rule import BiasRule, excess, rule
 from softmaxlab.papers.studies.bumps import Bumps, bumps
 from softmaxlab.papers.studies.claims_mitigation import (
-    folds_exchanged,
+    bias_for,
     gone_with_the_loss,
     mirrored,
     worse_away_from_zero,
 )
-from softmaxlab.papers.studies.mitigation import Mitigation, interval, losses, recovered, steepest_fall
+from softmaxlab.papers.studies.mitigation import Mitigation, losses, recovered, steepest_fall
 from softmaxlab.papers.studies.small_models import SmallModels, seeds_led
 from softmaxlab.probing.small import LanguageModel, build, corpus
 from softmaxlab.training import Induction
@@ -24,12 +24,12 @@ from softmaxlab.training import Induction
 TINY = {"vocab": 300, "layers": 1, "heads": 2, "width": 16, "context": 64, "batch": 4}
 
 
-def made_up(gap=1.0, prefix=0.25, bias=0.9, texts=12, bump=0.3, slope=0.01):
+def made_up(gap=1.0, first=0.3, prefix=0.25, bias=0.9, texts=12, bump=0.3, slope=0.01):
     """Losses 3 in float, a gap in int8, parts of it left by folds; softmax-1 with a bump at b = −2 in all heads."""
     noise = np.random.default_rng(0).normal(0, 0.01, texts)
     rows = []
     for text in range(texts):
-        for change, left in {"none": 1.0, "prefix": prefix, "bias": bias}.items():
+        for change, left in {"none": 1.0, "first": first, "prefix": prefix, "bias": bias}.items():
             for weights, added in {"float": 0.0, "int8": gap * left}.items():
                 rows.append((0, text, change, weights, np.nan, "all", 3.0 + added * (1 + noise[text])))
         for b in (-4.0, -2.0, 0.0):
@@ -44,14 +44,16 @@ def test_what_a_fold_recovers():
     assert value == pytest.approx(0.75)
     assert low <= value <= high
     assert recovered(made_up(), "bias", 0)[0] == pytest.approx(0.1)
-    assert recovered(folds_exchanged(made_up()), "bias", 0)[0] > 0.7
+    assert recovered(bias_for(made_up(), "prefix"), "bias", 0)[0] > 0.7
 
 
-def test_the_interval_is_student_s():
-    x = np.array([1.0, 2.0, 3.0, 4.0])
-    mean, low, high = interval(x)
-    assert mean == 2.5
-    assert (high - low) / 2 == pytest.approx(3.182446 * np.sqrt(5 / 3) / 2, rel=1e-6)  # t with three degrees of freedom
+def test_what_is_reported_is_over_all_texts():
+    one = made_up()
+    found = {number.name: number for number in Mitigation.numbers(pandas.concat([one, one.assign(draw=1)]))}
+    prefix, alone = found["int8 gap closed by a prefix"], recovered(one, "prefix", 0)
+    assert prefix.value == pytest.approx(alone[0])
+    assert prefix.high - prefix.low < alone[2] - alone[1], "twice the texts"
+    assert found["rise of the loss with softmax-1 at b = -2"].value == pytest.approx(0.28, abs=0.01)
 
 
 def test_a_bump_is_a_fall():
@@ -88,6 +90,7 @@ def test_rows_are_losses_of_the_changed_model(tmp_path, monkeypatch):
     table = study.made("cpu")
     assert len(table) == 3 * (8 + 2 * 2)
     plain = losses(table, 0, "none")
+    np.testing.assert_allclose(losses(table, 0, "first"), plain, rtol=1e-5)  # float32, the first token on its own
     assert np.abs(losses(table, 0, "none", "int8") - plain).max() > 1e-5
     curve = mitigation.curve(table, 0, "all")
     np.testing.assert_allclose(curve[-20.0], plain, rtol=1e-5)  # e^−20 beside a sum of at least one exponential
@@ -112,6 +115,10 @@ def test_the_excess_is_over_the_best_mean():
     table = pandas.DataFrame({"task": "induction", "b": [0.0, 0.0, 3.0, 3.0], "loss": [1.0, 3.0, 2.0, 3.0]})
     assert excess(table, "induction").to_dict() == pytest.approx({0.0: 0.0, 3.0: 0.25})
     assert excess(worse_away_from_zero(table), "induction").to_dict() == pytest.approx({0.0: 0.0, 3.0: 0.625})
+
+
+def test_rows_are_as_long_as_the_rule_has_them():
+    assert {"induction": Induction().length(), "language model": LanguageModel().context} == bias_rule.LENGTH
 
 
 def test_the_rule_conserves_what_softmax_1_does():

@@ -13,6 +13,7 @@ from softmaxlab.core.result import Result
 from softmaxlab.errors import SpecError
 from softmaxlab.papers.lines import label
 from softmaxlab.papers.studies.making import checked
+from softmaxlab.papers.studies.numbers import Number, range_of_one
 from softmaxlab.papers.studies.study import Study
 from softmaxlab.papers.style import COLOURS
 from softmaxlab.specialization.fixed_points import unspecialised_fixed_point
@@ -40,7 +41,7 @@ class BiasRule(Study):
     reports: ClassVar[str] = "Whether the rule for the bias is within 10 % of the best loss of a sweep"
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "committed": {},
-        "quick": {"runs": "made", "biases": (0.0, 3.0), "seeds": (3,)},
+        "quick": {"runs": "made", "biases": (0.0, 5.0), "seeds": (3,)},
         "paper": {"runs": "made"},
     }
     cost: ClassVar[dict[str, str]] = {"committed": "1 s", "quick": "7 min", "paper": "1 h"}
@@ -51,7 +52,7 @@ class BiasRule(Study):
         "induction",
         "language model",
     )
-    biases: Annotated[tuple[float, ...], Field(min_length=1)] = (-6.0, -3.0, -1.0, 0.0, 1.0, 3.0)
+    biases: Annotated[tuple[float, ...], Field(min_length=1)] = (-6.0, -3.0, -1.0, 0.0, 1.0, 3.0, 5.0, 7.0, 9.0)
     seeds: Annotated[tuple[int, ...], Field(min_length=1)] = (0, 1, 2)
 
     def made(self, device: str) -> "Table":
@@ -88,13 +89,13 @@ class BiasRule(Study):
         return figure
 
     @staticmethod
-    def seen(result: Result) -> str:
-        table = result.to_pandas()
-        told = []
-        for task in [task for task in LENGTH if task in set(table["task"])]:
-            above = 100 * excess(table, task)
-            told.append(f"{task} {above.get(0.0, np.nan):.1f} %, at most {above.max():.1f} %")
-        return f"Loss at b = 0, which stands for the rule, above the best, and of all biases: {'; '.join(told)}."
+    def numbers(table: "Table") -> list[Number]:
+        """Intervals are for one more seed."""
+        found = []
+        for task, b in sorted(set(zip(table["task"], table["b"]))):
+            part = table.loc[(table["task"] == task) & (table["b"] == b)]
+            found.append(Number(f"{task}, loss at b = {b:g}", *range_of_one(part["loss"].to_numpy())))
+        return found
 
 
 def rule(task: str) -> float:

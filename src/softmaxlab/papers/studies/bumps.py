@@ -13,6 +13,7 @@ from pydantic import Field
 from softmaxlab.core.result import Result
 from softmaxlab.papers.lines import label
 from softmaxlab.papers.studies.mitigation import CALIBRATION, MODEL, OFF, TEXT
+from softmaxlab.papers.studies.numbers import Number, counted
 from softmaxlab.papers.studies.study import Study
 from softmaxlab.papers.style import COLOURS
 
@@ -83,11 +84,9 @@ class Bumps(Study):
         return figure
 
     @staticmethod
-    def seen(result: Result) -> str:
-        table = result.to_pandas()
-        found = bumps(table)
-        texts = table["text"].nunique()
-        return f"{len(found)} of {texts} texts have a bump; at {found['small'].sum()} the massive activation is small."
+    def numbers(table: "Table") -> list[Number]:
+        texts = sorted(set(table["text"]))
+        return [counted("share of texts with a bump", np.isin(texts, bumps(table)["text"].tolist()))]
 
 
 def _measured(model: Any, text: Any) -> dict[str, Any]:

@@ -4,7 +4,7 @@ The model and the starts are those of the protocol in docs/studies/optimizers.md
 V(0) ~ scale·N. A run is right if the largest weight at its end is on argmax u(0).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,6 @@ from softmaxlab.polarization import Descent, descend_many
 if TYPE_CHECKING:
     import pandas
 
-FIRST_SEED = 1000  # not those of the figure polarization/optimizers
 HORIZON = 10.0  # lr·steps of Adam: scores move by about lr a step
 LEAST_STEPS = 1000
 DESCENT_STEPS = 100_000  # of gradient descent and momentum, whose speed is not their lr
@@ -38,7 +37,7 @@ class Setting:
     beta2: float = 0.999
 
 
-def shares(settings: Iterable[Setting], lrs: Iterable[float], seeds: int) -> "pandas.DataFrame":
+def shares(settings: Iterable[Setting], lrs: Iterable[float], seeds: Sequence[int]) -> "pandas.DataFrame":
     """One row for each setting and learning rate: the share of right runs, and the median of the largest weight."""
     import pandas
 
@@ -48,15 +47,15 @@ def shares(settings: Iterable[Setting], lrs: Iterable[float], seeds: int) -> "pa
         for lr in lrs:
             ends = _ends(setting, lr, seeds)
             right, largest = (ends.argmax(axis=1) == 0).mean(), np.median(ends.max(axis=1))
-            rows.append(asdict(setting) | {"lr": lr, "right": right, "largest": largest, "seeds": seeds})
+            rows.append(asdict(setting) | {"lr": lr, "right": right, "largest": largest, "seeds": len(seeds)})
     return pandas.DataFrame(rows)
 
 
-def _ends(setting: Setting, lr: float, seeds: int) -> np.ndarray:
+def _ends(setting: Setting, lr: float, seeds: Sequence[int]) -> np.ndarray:
     """The last weights [seed, token], tokens in the order of u(0)."""
     adaptive = setting.optimizer in ("adam", "adamw")
     steps = max(LEAST_STEPS, round(HORIZON / lr)) if adaptive else DESCENT_STEPS
-    specs = [_descent(setting, lr, steps, FIRST_SEED + k) for k in range(seeds)]
+    specs = [_descent(setting, lr, steps, seed) for seed in seeds]
     if setting.noise:
         return noisy_ends(specs, setting.noise)
     return np.array([run["scores"][-1] for run in descend_many(specs)])

@@ -2,7 +2,7 @@
 
 Protocol and thresholds: docs/studies/forecast.md. Columns of a row, three times over (of what training did, of the
 forecast and of the extrapolation): token, the key with the largest share at the end; share, that share; step, from
-which on it stays above 0.9, infinite if it does not.
+which on it stays above 0.9 (of what is foretold: at which it first passes it), infinite if it does not.
 """
 
 from collections.abc import Callable, Iterable
@@ -13,7 +13,9 @@ import numpy as np
 
 from softmaxlab.core.random import generator
 from softmaxlab.core.result import Result
+from softmaxlab.errors import SpecError
 from softmaxlab.measure.sinks import SINK
+from softmaxlab.papers.studies.numbers import LEVEL, Number
 from softmaxlab.training import Run, forecast
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ KNOWN = 78  # steps, 2 % of the ten epochs of a run of default length
 LAYER = 1
 RUN = ["map", "heads", "lr", "seed", "epochs"]
 RESAMPLES = 1000
-LEVEL = 95.0  # per cent, of intervals
+CRITERIA = ("token", "time", "whether", "better time", "better AUROC", "chance")
 
 
 def rows_of(result: Result) -> "Table":
@@ -71,52 +73,54 @@ def extrapolation(step: np.ndarray, share: np.ndarray, steps: int) -> tuple[int,
 
 @dataclass(frozen=True)
 class Criterion:
-    """A number of the study with its interval, and whether it is what the protocol asked for."""
+    """A number of the study, and whether it is what the protocol asked for."""
 
-    name: str
-    value: float
-    low: float
-    high: float
+    number: Number
     asked: str
     met: bool
 
+    def __str__(self) -> str:
+        value, low, high = self.number.value, self.number.low, self.number.high
+        return f"{self.number.name} {value:.2f} [{low:.2f}, {high:.2f}]"
 
-def criteria(table: "Table", of: str = "forecast", places: Iterable[int] = range(6)) -> list[Criterion]:
-    """The criteria of the protocol, in its order, or those at some places of it."""
-    return [_CRITERIA[place](table, of) for place in places]
+
+def criteria(table: "Table", of: str = "forecast", names: Iterable[str] = CRITERIA) -> list[Criterion]:
+    """The criteria of the protocol, in its order, or some of them."""
+    judges = {"token": _token, "time": _time, "whether": _whether, "better time": _better_time}
+    judges |= {"better AUROC": _better_area, "chance": _at_chance}
+    return [judges[name](table, of) for name in names]
 
 
 def _token(table: "Table", of: str) -> Criterion:
-    found = _with_interval(right_token, table, of)
-    return Criterion("right token", *found, "≥ 0.95", found[0] >= 0.95)
+    found = _number("right token", right_token, table, of)
+    return Criterion(found, "≥ 0.95", found.value >= 0.95)
 
 
 def _time(table: "Table", of: str) -> Criterion:
-    found = _with_interval(time_error, table, of)
-    return Criterion("time, median |log₂|", *found, "≤ 1", found[0] <= 1)
+    found = _number("time, median |log₂|", time_error, table, of)
+    return Criterion(found, "≤ 1", found.value <= 1)
 
 
 def _whether(table: "Table", of: str) -> Criterion:
-    found = _with_interval(area_under, table, of)
-    return Criterion("sink or not, AUROC", *found, "≥ 0.9", found[0] >= 0.9)
+    found = _number("sink or not, AUROC", area_under, table, of)
+    return Criterion(found, "≥ 0.9", found.value >= 0.9)
 
 
 def _better_time(table: "Table", of: str) -> Criterion:
-    found = _with_interval(lambda t, _: time_error(t, "line") - time_error(t, of), table, of)
-    return Criterion(f"time, better than a line ({time_error(table, 'line'):.2f})", *found, "> 0", found[0] > 0)
+    name = f"time, better than a line ({time_error(table, 'line'):.2f})"
+    found = _number(name, lambda t, _: time_error(t, "line") - time_error(t, of), table, of)
+    return Criterion(found, "> 0", found.value > 0)
 
 
 def _better_area(table: "Table", of: str) -> Criterion:
-    found = _with_interval(lambda t, _: area_under(t, of) - area_under(t, "line"), table, of)
-    return Criterion(f"AUROC, better than a line ({area_under(table, 'line'):.2f})", *found, "> 0", found[0] > 0)
+    name = f"AUROC, better than a line ({area_under(table, 'line'):.2f})"
+    found = _number(name, lambda t, _: area_under(t, of) - area_under(t, "line"), table, of)
+    return Criterion(found, "> 0", found.value > 0)
 
 
 def _at_chance(table: "Table", of: str) -> Criterion:
-    found = _with_interval(area_under, dealt(table, of), of)
-    return Criterion("AUROC, forecasts dealt at random", *found, "interval has 1/2", found[1] <= 0.5 <= found[2])
-
-
-_CRITERIA = (_token, _time, _whether, _better_time, _better_area, _at_chance)
+    found = _number("AUROC, forecasts dealt at random", area_under, dealt(table, of), of)
+    return Criterion(found, "interval has 1/2", found.low <= 0.5 <= found.high)
 
 
 def right_token(table: "Table", of: str) -> float:
@@ -151,11 +155,12 @@ def dealt(table: "Table", of: str) -> "Table":
     return mixed
 
 
-def _with_interval(measure: Callable[["Table", str], float], table: "Table", of: str) -> tuple[float, float, float]:
-    """A number and its bootstrap interval over runs, since heads of one run are alike."""
+def _number(name: str, measure: Callable[["Table", str], float], table: "Table", of: str) -> Number:
+    """With its bootstrap interval over runs, since heads of one run are alike."""
     runs = list(table.reset_index(drop=True).groupby(RUN).indices.values())
+    if not runs:
+        raise SpecError(f"there are no heads to measure {name!r} on")
     draws = generator(0, "bootstrap").integers(len(runs), size=(RESAMPLES, len(runs)))
     found = [measure(table.iloc[np.concatenate([runs[i] for i in draw])], of) for draw in draws]
-    edge = (100.0 - LEVEL) / 2
-    low, high = np.nanpercentile(found, [edge, 100.0 - edge])
-    return measure(table, of), float(low), float(high)
+    low, high = np.nanpercentile(found, [100 * (1 - LEVEL), 100 * LEVEL])
+    return Number(name, measure(table, of), float(low), float(high))

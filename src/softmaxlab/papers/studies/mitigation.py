@@ -17,6 +17,7 @@ from pydantic import Field
 
 from softmaxlab.core.result import Result
 from softmaxlab.papers.lines import label
+from softmaxlab.papers.studies.numbers import Number, interval
 from softmaxlab.papers.studies.study import Study
 from softmaxlab.papers.style import COLOURS
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 MODEL, TEXT = "smollm2", "kjv"
 CALIBRATION = 4  # texts
-SINK_HEAD = 0.3  # the sink score of a head that has a sink, as in fold_sink
 FOLDS = {"none": "", "first": ",\nfirst token float", "prefix": " +\nprefix", "bias": " +\nbiases"}  # as bars are named
 OFF = -30.0  # a bias at which softmax-1 is softmax in float32
 
@@ -37,6 +37,7 @@ OFF = -30.0  # a bias at which softmax-1 is softmax in float32
 class Mitigation(Study):
     """Losses of SmolLM2 in float and int8, with the sink folded away, and with softmax-1 at several biases."""
 
+    version: ClassVar[int] = 2  # the first token in float was added
     id: ClassVar[str] = "studies/mitigation"
     title: ClassVar[str] = "What the sink costs in int8, and what gets it back"
     source: ClassVar[str] = "softmaxlab"
@@ -51,10 +52,21 @@ class Mitigation(Study):
 
     table: ClassVar[str] = "mitigation.csv"
 
-    draws: Annotated[tuple[int, ...], Field(min_length=1)] = (0, 1, 2)
+    draws: Annotated[tuple[int, ...], Field(min_length=1)] = (0, 1, 2, 4)
     texts: Annotated[int, Field(ge=2)] = 12
     length: Annotated[int, Field(ge=16)] = 256
-    biases: tuple[float, ...] = (-12.0, -10.0, -8.0, -6.0, -4.0, -2.0, 0.0, 2.0, 4.0, 6.0)
+    biases: Annotated[tuple[float, ...], Field(min_length=1)] = (
+        -12.0,
+        -10.0,
+        -8.0,
+        -6.0,
+        -4.0,
+        -2.0,
+        0.0,
+        2.0,
+        4.0,
+        6.0,
+    )
 
     def made(self, device: str) -> "Table":
         import pandas
@@ -78,6 +90,7 @@ class Mitigation(Study):
         from softmaxlab.probing import fold_sink, swapped
         from softmaxlab.probing.changes.loss import loss
         from softmaxlab.probing.changes.quantise import quantised
+        from softmaxlab.probing.definitions import EPS
         from softmaxlab.probing.probe import examine
         from softmaxlab.probing.running import as_batches
 
@@ -88,7 +101,7 @@ class Mitigation(Study):
                     yield _condition(name, weights), loss(model, judged).per_sequence
             yield _condition("first", weights), _first_in_float(model, judged, rounding)
         heads = examine(model, as_batches(calibration), "fast").heads
-        sink = heads.pivot(index="layer", columns="head", values="sink").to_numpy() > SINK_HEAD
+        sink = heads.pivot(index="layer", columns="head", values="sink").to_numpy() > EPS
         for b in self.biases:
             for name, chosen in {"all": np.ones_like(sink), "sink": sink}.items():
                 with swapped(model, "softmax1", bias=np.where(chosen, b, OFF).tolist()):
@@ -109,12 +122,16 @@ class Mitigation(Study):
         return figure
 
     @staticmethod
-    def seen(result: Result) -> str:
-        table = result.to_pandas()
+    def numbers(table: "Table") -> list[Number]:
+        """Intervals take texts for independent; those of different draws may share a part."""
         draws = sorted(set(table["draw"]))
         told = {"first": "the first token in float", "prefix": "a prefix", "bias": "biases"}
-        shares = {fold: ", ".join(f"{recovered(table, fold, draw)[0]:.2f}" for draw in draws) for fold in told}
-        return f"Of the int8 gap {'; '.join(f'{told[fold]} closes {share}' for fold, share in shares.items())}."
+        found = [Number(f"int8 gap closed by {by}", *recovered(table, fold, *draws)) for fold, by in told.items()]
+        plain = np.concatenate([losses(table, draw, "none") for draw in draws])
+        for b in sorted(set(table["b"].dropna())):
+            rise = np.concatenate([curve(table, draw, "all")[b] for draw in draws]) - plain
+            found.append(Number(f"rise of the loss with softmax-1 at b = {b:g}", *interval(rise)))
+        return found
 
 
 def _first_in_float(model: Any, texts: list, rounding: Callable[[Any], AbstractContextManager]) -> np.ndarray:
@@ -147,20 +164,16 @@ def curve(table: "Table", draw: int, heads: str) -> "Table":
     return table.loc[here].pivot(index="text", columns="b", values="loss")
 
 
-def interval(x: np.ndarray) -> tuple[float, float, float]:
-    """Mean and Student's 95 % interval."""
-    from scipy.stats import t
-
-    half = t.ppf(0.975, len(x) - 1) * x.std(ddof=1) / np.sqrt(len(x))
-    return float(x.mean()), float(x.mean() - half), float(x.mean() + half)
-
-
-def recovered(table: "Table", fold: str, draw: int) -> tuple[float, float, float]:
+def recovered(table: "Table", fold: str, *draws: int) -> tuple[float, float, float]:
     """The share of the int8 gap that a fold closes, with its interval: 1 − the gap it leaves over the whole gap."""
-    gap, left = (losses(table, draw, change, "int8") - losses(table, draw, change) for change in ("none", fold))
+    gap, left = (np.concatenate([_gap(table, draw, change) for draw in draws]) for change in ("none", fold))
     share = 1.0 - left.mean() / gap.mean()
     _, low, high = interval((gap - left) - share * gap)  # of a ratio, by linearising it
     return float(share), float(share + low / gap.mean()), float(share + high / gap.mean())
+
+
+def _gap(table: "Table", draw: int, change: str) -> np.ndarray:
+    return losses(table, draw, change, "int8") - losses(table, draw, change)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from pydantic import Field
 from softmaxlab.core.result import Result
 from softmaxlab.papers.lines import label
 from softmaxlab.papers.studies.choices import Setting, boundaries, shares
+from softmaxlab.papers.studies.numbers import Number, wilson
 from softmaxlab.papers.studies.study import Study
 from softmaxlab.papers.studies.window import window
 from softmaxlab.papers.style import COLOURS
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     Table = pandas.DataFrame
 
+FIRST_SEED = 1000  # not those of the figure polarization/optimizers
 LRS = tuple((10.0 ** np.arange(-4.5, 0.01, 0.25)).tolist())
 BETAS = (0.9, 0.999)
 SMALLEST = 1e-8  # the eps of the formula
@@ -37,7 +39,7 @@ class Choice(Study):
     reports: ClassVar[str] = "Where Adam begins to lose the flow's winner is predicted, where it stops is not"
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "committed": {},
-        "quick": {"runs": "made", "ps": (8, 32), "scales": (0.1,), "epsilons": (SMALLEST,)},
+        "quick": {"runs": "made", "ps": (8, 32), "scales": (0.1,), "epsilons": (SMALLEST,), "first_seed": 2000},
         "paper": {"runs": "made"},
     }
     cost: ClassVar[dict[str, str]] = {"committed": "1 s", "quick": "2 min", "paper": "40 min"}
@@ -49,25 +51,46 @@ class Choice(Study):
     epsilons: Several = (SMALLEST, 1e-4, 1e-3, 1e-2)
     lrs: Several = LRS
     seeds: Annotated[int, Field(ge=1)] = 64
+    first_seed: Annotated[int, Field(ge=0)] = FIRST_SEED
 
     def made(self, device: str) -> "Table":
         settings = [Setting(p, scale, eps) for p in self.ps for scale in self.scales for eps in self.epsilons]
-        return shares(settings, self.lrs, self.seeds)
+        return shares(settings, self.lrs, range(self.first_seed, self.first_seed + self.seeds))
 
     @staticmethod
     def draw(result: Result) -> "matplotlib.figure.Figure":
         from matplotlib.figure import Figure
 
         table = result.to_pandas()
+        adam = plain_adam(table)
         ps = sorted({int(p) for p in table["p"]})
         figure = Figure(figsize=(4.2 * (len(ps) + 1), 4.2), layout="constrained")
         axes = figure.subplots(1, len(ps) + 1, squeeze=False)[0]
         for ax, p in zip(axes, ps):
-            image = _draw_diagram(ax, plain_adam(table, p), p)
+            image = _draw_diagram(ax, adam.loc[adam["p"] == p], p)
         figure.colorbar(image, ax=axes[len(ps) - 1], pad=0.02, label="share of seeds won by argmax u(0)")
         _draw_eps(axes[-1], table, max(ps))
         figure.suptitle(f"{Choice.title} (logistic loss, {result['seeds'].max()} seeds a cell)", fontsize=12)
         return figure
+
+    @staticmethod
+    def numbers(table: "Table") -> list[Number]:
+        """Boundaries with torch's memories; intervals are where Wilson's bounds of the shares cross one half."""
+        found, adam = [], plain_adam(table)
+        for p, scale in sorted(set(zip(adam["p"], adam["scale"]))):
+            row = adam.loc[(adam["p"] == p) & (adam["scale"] == scale)]
+            lr, right, seeds = (row.sort_values("lr")[name].to_numpy() for name in ("lr", "right", "seeds"))
+            (value, less, more) = (_window(lr, share) for share in (right, *wilson(right, seeds)))
+            where = f"boundary at p = {p}, scale {scale:g}"
+            found += [Number(f"lower {where}", value[0], less[0], more[0])]
+            found += [Number(f"upper {where}", value[1], more[1], less[1])]
+        return found
+
+
+def _window(lr: np.ndarray, right: np.ndarray) -> tuple[float, float]:
+    """Its boundaries, 0 or infinite where they are beyond the grid; from infinity to 0 if there is no window."""
+    lower, upper = boundaries(lr, right) or (np.inf, 0.0)
+    return float(np.nan_to_num(lower, nan=0.0, posinf=np.inf)), float(np.nan_to_num(upper, nan=np.inf))
 
 
 @dataclass(frozen=True)
@@ -90,8 +113,8 @@ class Edge:
 
 def edges(table: "Table") -> list[Edge]:
     """Both boundaries of each row of Adam at the smallest eps that has a window, by itself or by the formula."""
-    adam = table.loc[(table["optimizer"] == "adam") & (table["eps"] == SMALLEST)]
-    adam = adam.loc[(adam["decay"] == 0) & (adam["noise"] == 0)]
+    adam = noiseless_adam(table)
+    adam = adam.loc[adam["eps"] == SMALLEST]
     found = []
     for (p, scale, beta1, beta2), row in adam.groupby(["p", "scale", "beta1", "beta2"]):
         row = row.sort_values("lr").drop_duplicates("lr")
@@ -103,12 +126,16 @@ def edges(table: "Table") -> list[Edge]:
     return found
 
 
-def plain_adam(table: "Table", p: int) -> "Table":
-    """Adam with torch's memories, without decay and noise, at the smallest eps."""
-    chosen = (table["optimizer"] == "adam") & (table["p"] == p) & (table["eps"] == SMALLEST)
-    chosen &= (table["decay"] == 0) & (table["noise"] == 0)
-    chosen &= (table["beta1"] == BETAS[0]) & (table["beta2"] == BETAS[1])
-    return table.loc[chosen].drop_duplicates(["lr", "scale"])
+def noiseless_adam(table: "Table") -> "Table":
+    """Adam without decay and noise."""
+    return table.loc[(table["optimizer"] == "adam") & (table["decay"] == 0) & (table["noise"] == 0)]
+
+
+def plain_adam(table: "Table") -> "Table":
+    """Of that, torch's memories and the smallest eps."""
+    adam = noiseless_adam(table)
+    chosen = (adam["eps"] == SMALLEST) & (adam["beta1"] == BETAS[0]) & (adam["beta2"] == BETAS[1])
+    return adam.loc[chosen].drop_duplicates(["p", "lr", "scale"])
 
 
 def _draw_diagram(ax: "Axes", adam: "Table", p: int) -> Any:
@@ -135,8 +162,9 @@ def _edges_of(lr: np.ndarray) -> np.ndarray:
 
 def _draw_eps(ax: "Axes", table: "Table", p: int) -> None:
     """What eps does at scale 0.1."""
-    rows = table.loc[(table["optimizer"] == "adam") & (table["p"] == p) & np.isclose(table["scale"], 0.1)]
-    rows = rows.loc[(rows["decay"] == 0) & (rows["noise"] == 0) & (rows["beta1"] == 0.9) & (rows["beta2"] == 0.999)]
+    rows = noiseless_adam(table)
+    rows = rows.loc[(rows["p"] == p) & np.isclose(rows["scale"], 0.1)]
+    rows = rows.loc[(rows["beta1"] == BETAS[0]) & (rows["beta2"] == BETAS[1])]
     for k, (eps, row) in enumerate(rows.groupby("eps")):
         row = row.sort_values("lr")
         ax.plot(row["lr"], row["right"], "os^D"[k % 4] + "-", color=COLOURS[k], ms=3, label=f"eps {eps:g}")

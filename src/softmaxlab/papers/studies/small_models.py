@@ -12,6 +12,7 @@ from pydantic import Field
 from softmaxlab.core.result import Result
 from softmaxlab.papers.lines import label
 from softmaxlab.papers.studies.making import checked
+from softmaxlab.papers.studies.numbers import Number, range_of_one
 from softmaxlab.papers.studies.study import Study
 from softmaxlab.papers.style import COLOURS
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 Kind = Literal["softmax", "softmax1", "sigmoid", "gated"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 MEASURES = {"sink": "largest sink score", "massive": "largest |h| / median |h|", "gap": "int8 gap, nats per token"}
+TOLD = {"loss": "held-out loss, nats per token"} | MEASURES
 
 
 class SmallModels(Study):
@@ -60,8 +62,7 @@ class SmallModels(Study):
         table = with_gap(result.to_pandas())
         kinds = [kind for kind in KINDS if kind in set(table["kind"])]
         figure = Figure(figsize=(14, 3.8), layout="constrained")
-        told = {"loss": "held-out loss, nats per token"} | MEASURES
-        for ax, (name, unit) in zip(figure.subplots(1, len(told)), told.items()):
+        for ax, (name, unit) in zip(figure.subplots(1, len(TOLD)), TOLD.items()):
             for k, kind in enumerate(kinds):
                 found = table.loc[table["kind"] == kind, name].to_numpy()
                 ax.plot(np.full(len(found), k), found, "o", color=COLOURS[k], mfc="none")
@@ -74,13 +75,13 @@ class SmallModels(Study):
         return figure
 
     @staticmethod
-    def seen(result: Result) -> str:
-        table = with_gap(result.to_pandas())
-        told = []
-        for kind, part in table.groupby("kind"):
-            loss, sink, gap = (part[name].to_numpy().mean() for name in ("loss", "sink", "gap"))
-            told.append(f"{kind}: {loss:.3f}, {sink:.3f}, {gap:.4f}")
-        return f"Mean loss, largest sink score and int8 gap of {'; '.join(told)}."
+    def numbers(table: "Table") -> list[Number]:
+        """Intervals are for one more seed."""
+        return [
+            Number(f"{kind}, {unit}", *range_of_one(part[name].to_numpy()))
+            for kind, part in with_gap(table).groupby("kind")
+            for name, unit in TOLD.items()
+        ]
 
 
 def row(kind: Kind, seed: int, device: str) -> dict[str, Any]:

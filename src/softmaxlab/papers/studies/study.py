@@ -10,6 +10,7 @@ from pydantic import model_validator
 from softmaxlab.core.result import Result
 from softmaxlab.errors import SpecError
 from softmaxlab.papers.figure import FigureSpec
+from softmaxlab.papers.studies.numbers import Number, compared, told
 
 if TYPE_CHECKING:
     import pandas
@@ -51,6 +52,19 @@ class Study(FigureSpec):
     def made(self, device: str) -> "pandas.DataFrame":
         """The rows of this spec, computed now."""
         raise NotImplementedError
+
+    @staticmethod
+    def numbers(table: "pandas.DataFrame") -> list[Number]:
+        """What the study reports of its rows."""
+        raise NotImplementedError
+
+    @staticmethod
+    def seen(result: Result) -> str:
+        """The numbers; of rows that were made, beside the committed ones."""
+        study = result.spec
+        assert isinstance(study, Study)
+        found = study.numbers(result.to_pandas())
+        return told(found) if study.runs == "committed" else compared(found, study.numbers(study.read()))
 
     def _run(self, device: str) -> Result:
         if self.runs == "committed" and self._digest() != self.digest:

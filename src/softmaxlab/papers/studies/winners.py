@@ -5,6 +5,7 @@ mean share s up to step 10: the flow's, argmax u, and Adam's, the last key above
 key that has the largest share at two losses: 97 % of the loss at the start, and the lowest that both runs reach.
 """
 
+from itertools import product
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
@@ -13,6 +14,7 @@ from pydantic import Field
 from softmaxlab.core.result import Result
 from softmaxlab.papers.lines import label
 from softmaxlab.papers.studies.making import results_of
+from softmaxlab.papers.studies.numbers import Number, counted
 from softmaxlab.papers.studies.study import Study
 from softmaxlab.papers.style import COLOURS
 from softmaxlab.training import Induction, Run
@@ -68,6 +70,16 @@ class Winners(Study):
             label(ax, "optimizer", "share of heads whose largest share is on it", told)
         figure.suptitle(Winners.title, fontsize=11)
         return figure
+
+    @staticmethod
+    def numbers(table: "pandas.DataFrame") -> list[Number]:
+        """Intervals take heads for independent, which those of one run are not quite."""
+        found = []
+        for optimizer, matched in product(LRS, ("97 %", "lowest")):
+            part = table.loc[(table["optimizer"] == optimizer) & (table["matched"] == matched)]
+            where = f"{optimizer} at loss {matched}, heads on the winner of"
+            found += [counted(f"{where} {by}", (part[by] == part["token"]).to_numpy()) for by in WINNERS]
+        return found
 
 
 def _draw_shares(ax: "Axes", table: "pandas.DataFrame") -> None:

@@ -1,0 +1,81 @@
+"""The numbers that a study reports, with 95 % intervals, and whether those of new rows agree with committed ones."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from softmaxlab.errors import SpecError
+
+LEVEL = 0.975  # of two-sided 95 % intervals
+Z = 1.959964  # the normal quantile of it
+
+
+@dataclass(frozen=True)
+class Number:
+    """A value and its interval; low and high are the value where there is none."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+
+    def agrees(self, other: "Number") -> bool:
+        """Whether the intervals have a number in common."""
+        return self.low <= other.high and other.low <= self.high
+
+    def __str__(self) -> str:
+        return f"{self.value:.4g}" + (f" [{self.low:.4g}, {self.high:.4g}]" if self.low < self.high else "")
+
+
+def interval(x: np.ndarray) -> tuple[float, float, float]:
+    """Mean and Student's 95 % interval of it."""
+    from scipy.stats import t
+
+    half = t.ppf(LEVEL, len(x) - 1) * x.std(ddof=1) / np.sqrt(len(x))
+    return float(x.mean()), float(x.mean() - half), float(x.mean() + half)
+
+
+def range_of_one(x: np.ndarray) -> tuple[float, float, float]:
+    """Mean and the interval that holds 95 % of further single values; of a single value that value."""
+    if len(x) == 1:
+        return float(x[0]), float(x[0]), float(x[0])
+    mean, low, high = interval(x)
+    wider = np.sqrt(len(x) + 1)
+    return mean, float(mean + wider * (low - mean)), float(mean + wider * (high - mean))
+
+
+def wilson(right: np.ndarray | float, n: np.ndarray | int) -> tuple[np.ndarray, np.ndarray]:
+    """Wilson's 95 % interval of a share of n."""
+    middle, half = right + Z**2 / (2 * n), Z * np.sqrt(right * (1 - right) / n + Z**2 / (4 * n**2))
+    return (middle - half) / (1 + Z**2 / n), (middle + half) / (1 + Z**2 / n)
+
+
+def counted(name: str, right: np.ndarray) -> Number:
+    """The share of those that are right."""
+    if not len(right):
+        raise SpecError(f"there is nothing to count for {name!r}")
+    low, high = wilson(float(right.mean()), len(right))
+    return Number(name, float(right.mean()), float(low), float(high))
+
+
+def wider(number: Number, n: int) -> Number:
+    """A share whose interval holds that of n as well."""
+    low, high = wilson(number.value, n) if n else (number.low, number.high)
+    return replace(number, low=min(number.low, float(low)), high=max(number.high, float(high)))
+
+
+def told(numbers: Iterable[Number]) -> str:
+    return ";\n".join(f"{number.name}: {number}" for number in numbers) + "."
+
+
+def compared(made: Iterable[Number], committed: Iterable[Number]) -> str:
+    """Each number that both have, and whether they agree; those that do not come first."""
+    known = {number.name: number for number in committed}
+    pairs = [(number, known[number.name]) for number in made if number.name in known]
+    unknown = [a for a, _ in pairs if np.isnan(a.value)]
+    pairs = sorted((pair for pair in pairs if pair[0] not in unknown), key=lambda pair: pair[0].agrees(pair[1]))
+    lines = [f"{a.name}: {a}, committed {b}: {'agrees' if a.agrees(b) else 'DIFFERS'}" for a, b in pairs]
+    lines += [f"{a.name}: cannot be compared, these rows are too few" for a in unknown]
+    agreeing = sum(a.agrees(b) for a, b in pairs)
+    return ";\n".join([f"{agreeing} of {len(pairs)} numbers agree with the committed ones", *lines]) + "."

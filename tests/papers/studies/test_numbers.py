@@ -1,0 +1,82 @@
+"""Numbers with intervals: Student's, Wilson's, and what agrees."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from softmaxlab.errors import SpecError
+from softmaxlab.papers.catalogue import FIGURES
+from softmaxlab.papers.studies.numbers import Number, compared, counted, interval, range_of_one, wider, wilson
+from softmaxlab.papers.studies.optimizers import Choice
+from softmaxlab.papers.studies.study import Study
+
+STUDIES = [figure for figure in FIGURES.values() if issubclass(figure, Study)]
+
+
+def test_the_interval_is_student_s():
+    x = np.array([1.0, 2.0, 3.0, 4.0])
+    mean, low, high = interval(x)
+    assert mean == 2.5
+    assert (high - low) / 2 == pytest.approx(3.182446 * np.sqrt(5 / 3) / 2, rel=1e-6)  # t with three degrees of freedom
+    mean, low, high = range_of_one(x)
+    assert mean == 2.5
+    assert (high - low) / 2 == pytest.approx(3.182446 * np.sqrt(5 / 3 * (1 + 1 / 4)), rel=1e-6)
+    assert range_of_one(x[:1]) == (1.0, 1.0, 1.0)
+
+
+@given(st.integers(1, 200).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+def test_wilson_s_bounds_are_where_the_share_is_two_errors_away(case):
+    k, n = case
+    bounds = np.array(wilson(k / n, n))
+    assert (bounds >= -1e-12).all()
+    assert (bounds <= 1 + 1e-12).all()
+    np.testing.assert_allclose((k / n - bounds) ** 2, 1.959964**2 * bounds * (1 - bounds) / n, atol=1e-12)
+
+
+def test_intervals_that_meet_agree():
+    committed = [Number("a", 1.0, 0.5, 1.5), Number("b", 1.0, 0.5, 1.5), Number("not made", 0.0, 0.0, 0.0)]
+    made = [Number("a", 1.6, 1.4, 1.8), Number("b", 2.0, 2.0, 2.0), Number("new", 0.0, 0.0, 0.0)]
+    said = compared(made, committed).splitlines()
+    assert said[0] == "1 of 2 numbers agree with the committed ones;"
+    assert said[1] == "b: 2, committed 1 [0.5, 1.5]: DIFFERS;", "what differs comes first"
+    assert said[2] == "a: 1.6 [1.4, 1.8], committed 1 [0.5, 1.5]: agrees."
+    none = compared([Number("a", np.nan, np.nan, np.nan)], committed)
+    assert none.splitlines() == [
+        "0 of 0 numbers agree with the committed ones;",
+        "a: cannot be compared, these rows are too few.",
+    ]
+
+
+def test_a_share_is_counted():
+    number = counted("right", np.array([True, True, False, True]))
+    assert (number.value, str(number)) == (0.75, "0.75 [0.3006, 0.9544]")
+    with pytest.raises(SpecError, match="there is nothing to count for 'right'"):
+        counted("right", np.array([]))
+
+
+def test_a_share_without_width_gets_that_of_its_number():
+    sure = wider(Number("right", 1.0, 1.0, 1.0), 24)
+    assert (sure.low, sure.high) == pytest.approx((0.862, 1.0), abs=1e-3)  # n/(n + z²)
+    assert wider(Number("right", 0.5, 0.1, 0.9), 24) == Number("right", 0.5, 0.1, 0.9)
+
+
+def test_a_window_that_is_not_found_again_differs():
+    table = Choice.read()
+    found = Choice.numbers(table)
+    gone = compared(Choice.numbers(table.assign(right=1.0)), found)
+    windows = sum(0 < number.value < np.inf for number in found)
+    assert gone.count("DIFFERS") == windows > 10
+
+
+@pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.id)
+def test_numbers_of_a_table_are_within_their_intervals_and_agree_with_themselves(study):
+    found = study.numbers(study.read())
+    assert found
+    assert all(number.low <= number.value <= number.high for number in found), found
+    assert compared(found, found).startswith(f"{len(found)} of {len(found)} numbers agree")
+    unbounded = sum(np.isinf(number.high) for number in found)
+    changed = [Number(number.name, *(x + 1000 for x in (number.value, number.low, number.high))) for number in found]
+    assert compared(changed, found).startswith(f"{unbounded} of {len(found)} numbers agree"), (
+        "a comparison must be able to fail"
+    )
