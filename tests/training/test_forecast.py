@@ -94,7 +94,7 @@ def test_nothing_after_the_beginning_is_read():
 
 
 SCORED = [name for name in MAPS if MAPS[name].features is None and not MAPS[name].joint]
-SCORED = [name for name in SCORED if name not in ("uniform", "square")]
+SCORED = [name for name in SCORED if MAPS[name].non_negative and name not in ("uniform", "square")]
 
 
 @pytest.mark.parametrize("map", SCORED)
@@ -138,6 +138,8 @@ def test_bad_input_is_refused():
     for map in ("elu_elu", "bayes_softmax", "uniform"):
         with pytest.raises(SpecError, match=f"needs a map of scores that heads do not share, got '{map}'"):
             forecast(Run(task=TASK, map=map, width=8, heads=1))
+    with pytest.raises(SpecError, match="needs weights that are not negative, of which there are shares, got 'linear'"):
+        forecast(Run(task=TASK, map="linear", width=8, heads=1))
     with pytest.raises(SpecError, match="no scores for the weights of map 'square', whose slope at 0 is 0"):
         forecast(Run(task=TASK, map="square", heads=2, width=8, batch=16, epochs=2), at=0.3)
     with pytest.raises(SpecError, match="forecast needs finite weights and drives"):

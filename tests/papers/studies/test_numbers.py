@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from softmaxlab.errors import SpecError
 from softmaxlab.papers.catalogue import FIGURES
+from softmaxlab.papers.studies.forecast import Forecast
 from softmaxlab.papers.studies.numbers import Number, compared, counted, interval, range_of_one, wider, wilson
 from softmaxlab.papers.studies.optimizers import Choice
 from softmaxlab.papers.studies.study import Study
@@ -38,12 +39,12 @@ def test_intervals_that_meet_agree():
     committed = [Number("a", 1.0, 0.5, 1.5), Number("b", 1.0, 0.5, 1.5), Number("not made", 0.0, 0.0, 0.0)]
     made = [Number("a", 1.6, 1.4, 1.8), Number("b", 2.0, 2.0, 2.0), Number("new", 0.0, 0.0, 0.0)]
     said = compared(made, committed).splitlines()
-    assert said[0] == "1 of 2 numbers agree with the committed ones;"
+    assert said[0] == "1 of 2 numbers agree with the committed ones (95 % intervals meet);"
     assert said[1] == "b: 2, committed 1 [0.5, 1.5]: DIFFERS;", "what differs comes first"
     assert said[2] == "a: 1.6 [1.4, 1.8], committed 1 [0.5, 1.5]: agrees."
     none = compared([Number("a", np.nan, np.nan, np.nan)], committed)
     assert none.splitlines() == [
-        "0 of 0 numbers agree with the committed ones;",
+        "0 of 0 numbers agree with the committed ones (95 % intervals meet);",
         "a: cannot be compared, these rows are too few.",
     ]
 
@@ -80,3 +81,11 @@ def test_numbers_of_a_table_are_within_their_intervals_and_agree_with_themselves
     assert compared(changed, found).startswith(f"{unbounded} of {len(found)} numbers agree"), (
         "a comparison must be able to fail"
     )
+
+
+def test_settings_of_rows_that_are_not_made_are_refused():
+    with pytest.raises(SpecError, match='maps is a setting of rows that are made: set runs to "made" too'):
+        Forecast(maps=("softmax",))
+    with pytest.raises(SpecError, match="unknown map 'softmaxx', did you mean 'softmax'"):
+        Forecast(runs="made", maps=("softmaxx",))
+    assert Forecast.preset("committed").replace(runs="made", maps=("softmax",)).maps == ("softmax",)

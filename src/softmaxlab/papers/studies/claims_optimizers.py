@@ -10,6 +10,7 @@ from softmaxlab.papers.claim import Finding, Verdict
 from softmaxlab.papers.studies.judging import holds_if, study_claim
 from softmaxlab.papers.studies.optimizers import BETAS, FACTOR, Choice, Edge, edges
 from softmaxlab.papers.studies.window import window
+from softmaxlab.papers.studies.winners import Winners
 
 if TYPE_CHECKING:
     import pandas
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 HELD_OUT = 32
 POLARIZED = 0.9  # the protocol's: a largest weight that is an end
 RIGHT = 63 / 64  # the protocol's
+SIGNIFICANT = 0.05  # the protocol's
 
 
 def ten_times_slower(table: "Table") -> "Table":
@@ -83,7 +85,26 @@ def descents(change: "Change") -> Finding:
     return holds_if(least >= RIGHT, told)
 
 
-_claim = partial(study_claim, "2", tolerance="a factor of 2, and 63 of 64 seeds")
+def follows_the_flow(change: "Change") -> Finding:
+    """The protocol's sign test, for each optimizer by itself since both begin with the same heads."""
+    from scipy.stats import binomtest
+
+    table = change(Winners.read())
+    table = table.loc[table["matched"] == "lowest"]
+    told, met = [], []
+    for optimizer, heads in table.groupby("optimizer"):
+        flow, adam = (int((heads[name] == heads["token"]).sum()) for name in ("flow", "adam"))
+        p = binomtest(flow, flow + adam).pvalue if flow + adam else 1.0
+        met.append(flow > adam and p <= SIGNIFICANT)
+        told.append(f"{optimizer}: flow's winner in {flow} of {len(heads)} heads, Adam's in {adam} (p = {p:.2g})")
+    return holds_if(all(met), "; ".join(told))
+
+
+def winners_exchanged(table: "Table") -> "Table":
+    return table.rename(columns={"flow": "adam", "adam": "flow"})
+
+
+_claim = partial(study_claim, "2", tolerance="a factor of 2, 63 of 64 seeds, a sign test at 5 %")
 SLOWER = "all learning rates ten times smaller than they were"
 CLAIMS = (
     _claim("window-lower", "A formula from 4 and 8 tokens gives the lower edge of Adam's window at 32", lower_edges,
@@ -93,4 +114,6 @@ CLAIMS = (
     _claim("window-memory", "The boundaries follow Adam's memories", memories, ten_times_slower, SLOWER),
     _claim("descent-right", "Gradient descent and momentum pick the flow's winner wherever they polarize", descents,
            mixed_up, "Adam's runs taken for gradient descent's"),
+    _claim("winners", "A transformer's sink follows the flow's early winner, not Adam's, under SGD and AdamW",
+           follows_the_flow, winners_exchanged, "the two winners exchanged"),
 )  # fmt: skip

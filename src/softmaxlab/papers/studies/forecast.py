@@ -1,9 +1,9 @@
 """Study: from the first 2 % of training, which token becomes a head's sink, and when (docs/studies/forecast.md)."""
 
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from softmaxlab.core.result import Result
 from softmaxlab.measure.sinks import SINK
@@ -41,16 +41,21 @@ class Forecast(Study):
     reports: ClassVar[str] = "Sinks come within a factor of 2 of their time; whether one forms is told by the map alone"
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "committed": {},
-        "quick": {"runs": "made", "cases": ((4, 15, 1e-3),)},
+        "quick": {"runs": "made", "maps": ("softmax", "sigmoid_norm", "sigmoid", "elu"), "cases": ((4, 15, 1e-3),)},
         "paper": {"runs": "made"},
     }
-    cost: ClassVar[dict[str, str]] = {"committed": "10 s", "quick": "6 min", "paper": "50 min"}
+    cost: ClassVar[dict[str, str]] = {"committed": "15 s", "quick": "5 min", "paper": "1 h"}
 
     table: ClassVar[str] = "forecast.csv"
 
     maps: Annotated[tuple[str, ...], Field(min_length=1)] = MAPS
     cases: Annotated[tuple[Case, ...], Field(min_length=1)] = CASES
     epochs: Annotated[int, Field(ge=1, le=10)] = 3
+
+    @model_validator(mode="after")
+    def _check_runs(self) -> Self:
+        self.specs()
+        return self
 
     def specs(self) -> list[Run]:
         base = Run(task=Induction(), track=("heads",), epochs=self.epochs)

@@ -201,12 +201,13 @@ def _draw_folds(ax: "Axes", table: "Table") -> None:
     bars = [(change, "int8") for change in FOLDS] + [("prefix", "float"), ("bias", "float")]
     names = [f"{weights}{FOLDS[change]}" for change, weights in bars]
     draws = sorted(set(table["draw"]))
+    width = 0.8 / len(draws)
     for k, draw in enumerate(draws):
         before = losses(table, draw, "none")
         found = np.array([interval(losses(table, draw, *bar) - before) for bar in bars])
-        place = np.arange(len(bars)) + 0.25 * (k - (len(draws) - 1) / 2)
+        place = np.arange(len(bars)) + width * (k - (len(draws) - 1) / 2)
         error = [found[:, 0] - found[:, 1], found[:, 2] - found[:, 0]]
-        ax.bar(place, found[:, 0], 0.23, yerr=error, color=COLOURS[k], ec="w", capsize=2, label=f"draw {draw}")
+        ax.bar(place, found[:, 0], 0.92 * width, yerr=error, color=COLOURS[k], ec="w", capsize=2, label=f"draw {draw}")
     ax.set_xticks(range(len(bars)), names, fontsize=8)
     ax.legend(fontsize=8)
     label(ax, "", "rise of the loss, nats per token", "Against float as it is (95 % intervals over texts)")

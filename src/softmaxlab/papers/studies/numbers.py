@@ -78,4 +78,5 @@ def compared(made: Iterable[Number], committed: Iterable[Number]) -> str:
     lines = [f"{a.name}: {a}, committed {b}: {'agrees' if a.agrees(b) else 'DIFFERS'}" for a, b in pairs]
     lines += [f"{a.name}: cannot be compared, these rows are too few" for a in unknown]
     agreeing = sum(a.agrees(b) for a, b in pairs)
-    return ";\n".join([f"{agreeing} of {len(pairs)} numbers agree with the committed ones", *lines]) + "."
+    head = f"{agreeing} of {len(pairs)} numbers agree with the committed ones (95 % intervals meet)"
+    return ";\n".join([head, *lines]) + "."

@@ -34,6 +34,14 @@ class Study(FigureSpec):
             return fields
         return fields | {"digest": cls._digest()}
 
+    @model_validator(mode="after")
+    def _nothing_else_is_set(self) -> Self:
+        others = [name for name in self.model_fields_set if name not in ("runs", "digest")]
+        changed = [name for name in others if getattr(self, name) != type(self).model_fields[name].default]
+        if self.runs == "committed" and changed:
+            raise ValueError(f'{changed[0]} is a setting of rows that are made: set runs to "made" too')
+        return self
+
     def replace(self, /, **changes: Any) -> Self:
         """As of any spec; rows that are made have no digest."""
         return super().replace(**({"digest": ""} | changes if "runs" in changes else changes))
