@@ -10,11 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field
 
+import softmaxlab as sl
 from softmaxlab import Result
 from softmaxlab.attention import Compare
 from softmaxlab.core.arrays import READABLE, Array
 from softmaxlab.core.spec import Record, Spec, from_json
 from softmaxlab.errors import SpecError
+from softmaxlab.papers.catalogue import figure
+from softmaxlab.specialization import FlippingSpike, SingleLocation
 from tests.core.random_specs import random_spec
 
 MANY = 10_000
@@ -60,6 +63,23 @@ def test_random_specs_round_trip_and_keep_their_key_in_a_new_process():
     )
     assert done.stdout.split() == [word for spec in specs for word in (spec.key, "True")]
     assert len({spec.key for spec in specs}) == len(set(texts))
+
+
+OF_EVERY_LABORATORY = (
+    sl.attention.Compare([[[0.5, -1.0]]]),
+    sl.polarization.Flow("logistic", beta=np.ones(2), V=np.eye(2), a=np.zeros(2), t_end=1.0),
+    sl.specialization.Flow(SingleLocation(prior=FlippingSpike(nu=(1.0, 1.0)), length=3, heads=2)),
+    sl.training.Run(task=sl.training.Induction()),
+    sl.probing.LanguageModel(map="softmax1"),
+    figure("polarization/fig02").preset("quick"),
+)
+
+
+@pytest.mark.parametrize("spec", OF_EVERY_LABORATORY, ids=lambda spec: spec.kind)
+def test_a_new_process_knows_every_laboratory(spec):
+    read = [sys.executable, "-c", READ_KEYS]
+    done = subprocess.run(read, input=spec.json_text(), capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [spec.key, "True"]
 
 
 def test_the_key_is_what_it_always_was():

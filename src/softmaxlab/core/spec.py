@@ -171,6 +171,7 @@ HOMES = {
     "polarization": "softmaxlab.polarization",
     "specialization": "softmaxlab.specialization",
     "training": "softmaxlab.training",
+    "probing": "softmaxlab.probing",
     "papers": "softmaxlab.papers.catalogue",
 }
 

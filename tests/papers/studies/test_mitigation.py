@@ -7,8 +7,9 @@ import pandas
 import pytest
 import torch
 
+from softmaxlab.core.simulate import simulate
 from softmaxlab.papers.studies import bias_rule, mitigation, small_models
-from softmaxlab.papers.studies.bias_rule import BiasRule, excess, rule
+from softmaxlab.papers.studies.bias_rule import RULE, TASKS, BiasRule, HeldBias, excess
 from softmaxlab.papers.studies.bumps import Bumps, bumps
 from softmaxlab.papers.studies.claims_mitigation import (
     bias_for,
@@ -19,7 +20,7 @@ from softmaxlab.papers.studies.claims_mitigation import (
 from softmaxlab.papers.studies.mitigation import Mitigation, losses, recovered, steepest_fall
 from softmaxlab.papers.studies.small_models import SmallModels, seeds_led
 from softmaxlab.probing.small import LanguageModel, build, corpus
-from softmaxlab.training import Induction
+from softmaxlab.training import Induction, Run
 
 TINY = {"vocab": 300, "layers": 1, "heads": 2, "width": 16, "context": 64, "batch": 4}
 
@@ -117,41 +118,53 @@ def test_the_excess_is_over_the_best_mean():
     assert excess(worse_away_from_zero(table), "induction").to_dict() == pytest.approx({0.0: 0.0, 3.0: 0.625})
 
 
-def test_rows_are_as_long_as_the_rule_has_them():
-    assert {"induction": Induction().length(), "language model": LanguageModel().context} == bias_rule.LENGTH
-
-
-def test_the_rule_conserves_what_softmax_1_does():
-    for task, length in bias_rule.LENGTH.items():
-        b = rule(task)
+@pytest.mark.parametrize("study", [BiasRule(), BiasRule(runs="made", heads=2, context=32)])
+def test_the_rule_conserves_what_softmax_1_does(study):
+    for task, length in zip(TASKS, (12, study.context)):
+        b = study.rule(task)
         v = 1 + np.exp(b) / length
-        assert b - length * np.exp(-b) + v**2 / 8 == pytest.approx(-length + 1 / 8, abs=1e-12)
-        assert abs(b - 0.0) < 0.002, "the sweep's b = 0 stands for it"
+        assert b - length * np.exp(-b) + v**2 / (2 * study.heads) == pytest.approx(
+            -length + 0.5 / study.heads, abs=1e-12
+        )
+        assert b == pytest.approx(RULE, abs=0.01), "the sweep's b = 0 stands for it"
+
+
+def test_the_rule_s_distance_is_from_the_bias_that_is_best_in_the_mean():
+    table = pandas.DataFrame({
+        "task": "language model", "b": [0.0, 3.0] * 2, "seed": [0, 0, 1, 1], "loss": [3.0, 2.0, 2.0, 2.5],
+    })  # fmt: skip
+    *_, above = BiasRule.numbers(table)
+    assert (above.name, above.value) == ("language model, the rule above the best", pytest.approx((0.5 - 0.2) / 2))
+    assert len(BiasRule.numbers(table.query("b == 3"))) == 1
 
 
 def test_a_fixed_bias_of_induction_is_held_and_matters(monkeypatch):
-    monkeypatch.setattr(bias_rule, "Induction", partial(Induction, train=512, evaluate=64))
     held = []
     import softmaxlab.training.loop as loop
 
     step = loop.train
     monkeypatch.setattr(loop, "train", lambda model, *rest: held.append(model) or step(model, *rest))
-    rows = [bias_rule.row("induction", b, 0, "cpu") for b in (0.0, 5.0)]
+    run = Run(task=Induction(train=512, evaluate=64), map="softmax1", epochs=2)
+    found = [simulate(HeldBias(run=run, b=b)) for b in (0.0, 5.0)]
     for model, b in zip(held, (0.0, 5.0)):
         torch.testing.assert_close(model.blocks[-1].attention.bias, torch.full((4,), b))
         assert model.blocks[0].attention.bias.abs().max() > 0, "layer 1 learns its own"
-    assert rows[0]["loss"] != rows[1]["loss"]
-    assert all(row["last_loss"] < row["loss"] for row in rows)
+    assert found[0]["loss"] != found[1]["loss"]
+    assert all(one["last_loss"] < one["loss"] for one in found)
 
 
 @pytest.mark.slow
-def test_small_models_differ_by_their_attention(monkeypatch):
-    monkeypatch.setattr("softmaxlab.probing.small.LanguageModel", partial(LanguageModel, **TINY, steps=3))
-    found = SmallModels(runs="made", seeds=(0,)).made("cpu")
+def test_models_are_trained_as_they_are_asked_for(monkeypatch):
+    """In processes of their own: the smallest that the specs allow."""
+    monkeypatch.setattr(bias_rule, "STEPS", 3)
+    monkeypatch.setattr(bias_rule, "Induction", partial(Induction, train=512, evaluate=64))
+    size = {"context": 16, "batch": 2, "steps": 3}
+    found = SmallModels(runs="made", seeds=(0,), **size).made("cpu")
     assert found["kind"].tolist() == list(small_models.KINDS)
     assert found["loss"].nunique() == 4
     assert (found["massive"] > 1).all()
-    assert (
-        BiasRule(runs="made", tasks=("language model",), biases=(0.0, 2.0), seeds=(0,)).made("cpu")["loss"].nunique()
-        == 2
-    )
+    plain = simulate(LanguageModel(map="softmax", seed=0, **size))
+    assert found["loss"][0] == pytest.approx(float(plain["loss"]), rel=1e-4)  # one thread here, more there
+    swept = BiasRule(runs="made", heads=2, context=16, biases=(0.0, 2.0), seeds=(0,)).made("cpu")
+    assert swept["loss"].nunique() == 4
+    assert swept["last_loss"].isna().tolist() == [False, False, True, True]

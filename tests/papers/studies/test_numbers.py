@@ -1,16 +1,38 @@
 """Numbers with intervals: Student's, Wilson's, and what agrees."""
 
+from dataclasses import replace
+from typing import ClassVar
+
 import numpy as np
+import pandas
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from softmaxlab.core.result import Result
 from softmaxlab.errors import SpecError
 from softmaxlab.papers.catalogue import FIGURES
 from softmaxlab.papers.studies.forecast import Forecast
 from softmaxlab.papers.studies.numbers import Number, compared, counted, interval, range_of_one, wider, wilson
 from softmaxlab.papers.studies.optimizers import Choice
 from softmaxlab.papers.studies.study import Study
+
+
+class Bare(Study):
+    """A table of one loss."""
+
+    table: ClassVar[str] = "winners.csv"
+    alike: ClassVar[tuple[str, ...]] = ("size",)
+    size: int = 1
+
+    @classmethod
+    def read(cls):
+        return pandas.DataFrame({"loss": [2.0]})
+
+    @staticmethod
+    def numbers(table):
+        return [Number("loss", *[float(table["loss"][0])] * 3)]
+
 
 STUDIES = [figure for figure in FIGURES.values() if issubclass(figure, Study)]
 
@@ -47,6 +69,23 @@ def test_intervals_that_meet_agree():
         "0 of 0 numbers agree with the committed ones (95 % intervals meet);",
         "a: cannot be compared, these rows are too few.",
     ]
+
+
+def test_rows_of_another_setting_are_told_and_not_compared():
+    made = Result({"loss": np.array([2.0])}, {"loss": ("row",)})
+    said = {size: Bare.seen(replace(made, spec=Bare(runs="made", size=size))) for size in (1, 2)}
+    assert said == {
+        1: "1 of 1 numbers agree with the committed ones (95 % intervals meet);\nloss: 2, committed 2: agrees.",
+        2: "loss: 2.",
+    }
+    assert compared([Number("a", 1.0, 0.5, 1.5)], [Number("b", 1.0, 0.5, 1.5)]) == "a: 1 [0.5, 1.5]."
+
+
+def test_every_study_has_a_setting_that_was_chosen_later():
+    for study in STUDIES:
+        later = study.preset("later")
+        assert later.runs == "made"
+        assert study is Choice or any(getattr(later, name) != study.model_fields[name].default for name in study.alike)
 
 
 def test_a_share_is_counted():

@@ -40,11 +40,14 @@ class Bumps(Study):
         "committed": {},
         "quick": {"runs": "made", "draw_number": 1, "texts": 4},
         "paper": {"runs": "made"},
+        "later": {"runs": "made", "text": "python"},
     }
-    cost: ClassVar[dict[str, str]] = {"committed": "1 s", "quick": "2 min", "paper": "6 min"}
+    cost: ClassVar[dict[str, str]] = {"committed": "1 s", "quick": "2 min", "paper": "6 min", "later": "6 min"}
 
     table: ClassVar[str] = "bumps.csv"
+    alike: ClassVar[tuple[str, ...]] = ("text", "length", "biases")
 
+    text: str = TEXT
     draw_number: Annotated[int, Field(ge=0)] = 3
     texts: Annotated[int, Field(ge=1)] = 12
     length: Annotated[int, Field(ge=16)] = 256
@@ -58,8 +61,8 @@ class Bumps(Study):
         from softmaxlab.probing.models.corpora import sequences, texts
         from softmaxlab.probing.models.load import load
 
-        loaded = load(MODEL, device=device)
-        found = sequences(loaded.tokenizer, texts(TEXT), self.length, CALIBRATION + self.texts, seed=self.draw_number)
+        corpus, loaded = texts(self.text), load(MODEL, device=device)
+        found = sequences(loaded.tokenizer, corpus, self.length, CALIBRATION + self.texts, seed=self.draw_number)
         rows = []
         with Progress(1 + len(self.biases), "biases") as progress:
             for b in (-np.inf, *self.biases):

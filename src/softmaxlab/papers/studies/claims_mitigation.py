@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from softmaxlab.papers.claim import Finding, Verdict
-from softmaxlab.papers.studies.bias_rule import LENGTH, NEAR, BiasRule, excess
+from softmaxlab.papers.studies.bias_rule import NEAR, RULE, TASKS, BiasRule, excess
 from softmaxlab.papers.studies.bumps import Bumps, bumps
 from softmaxlab.papers.studies.judging import holds_if, study_claim
 from softmaxlab.papers.studies.mitigation import Fall, Mitigation, recovered, steepest_fall
@@ -23,7 +23,6 @@ HALF = 0.5  # of the damage; of what the prefix recovers
 ERRORS = 2.0  # standard errors by which a loss lies above that of a larger bias
 FEWEST, MOST = 3, 0.75  # texts with a bump, and the share of them at which the massive activation is gone
 SEEDS = 2  # of three, in which softmax leads
-RULE = 0.0  # the bias of the sweep that stands for the rule's
 
 
 def closes(change: "Change", fold: str) -> Finding:
@@ -65,7 +64,7 @@ def near_the_best(change: "Change") -> Finding:
     """A task on which every bias is near the best does not count, as the protocol has it."""
     table = change(BiasRule.read())
     met, told = [], []
-    for task in LENGTH:
+    for task in TASKS:
         above = excess(table, task)
         near = above <= NEAR
         met.append(near[RULE] and not near.all())

@@ -43,14 +43,17 @@ class Forecast(Study):
         "committed": {},
         "quick": {"runs": "made", "maps": ("softmax", "sigmoid_norm", "sigmoid", "elu"), "cases": ((4, 15, 1e-3),)},
         "paper": {"runs": "made"},
+        "later": {"runs": "made", "maps": ("softmax",), "cases": ((4, 13, 1e-3), (4, 14, 1e-3)), "tokens": 20},
     }
-    cost: ClassVar[dict[str, str]] = {"committed": "15 s", "quick": "5 min", "paper": "1 h"}
+    cost: ClassVar[dict[str, str]] = {"committed": "15 s", "quick": "5 min", "paper": "1 h", "later": "6 min"}
 
     table: ClassVar[str] = "forecast.csv"
+    alike: ClassVar[tuple[str, ...]] = ("tokens", "epochs")
 
     maps: Annotated[tuple[str, ...], Field(min_length=1)] = MAPS
     cases: Annotated[tuple[Case, ...], Field(min_length=1)] = CASES
     epochs: Annotated[int, Field(ge=1, le=10)] = 3
+    tokens: int = 10  # of a row of the task
 
     @model_validator(mode="after")
     def _check_runs(self) -> Self:
@@ -58,7 +61,7 @@ class Forecast(Study):
         return self
 
     def specs(self) -> list[Run]:
-        base = Run(task=Induction(), track=("heads",), epochs=self.epochs)
+        base = Run(task=Induction(tokens=self.tokens), track=("heads",), epochs=self.epochs)
         return [base.replace(heads=H, seed=seed, lr=lr, map=map) for H, seed, lr in self.cases for map in self.maps]
 
     def made(self, device: str) -> "pandas.DataFrame":

@@ -1,20 +1,22 @@
-"""Training runs that a study makes anew, as many at once as there are processors, and keeps nowhere."""
+"""Trained models that a study makes anew, as many at once as there are processors, and keeps nowhere."""
 
 import tempfile
+from collections.abc import Sequence
 
 from softmaxlab.core.result import Result
+from softmaxlab.core.spec import Spec
 from softmaxlab.core.store import Store
 from softmaxlab.errors import SpecError
-from softmaxlab.training import Run, sweep
+from softmaxlab.training import sweep
 
 
-def results_of(specs: list[Run], device: str) -> list[Result]:
+def results_of(specs: Sequence[Spec], device: str) -> list[Result]:
     """In the order of the specs."""
     with tempfile.TemporaryDirectory() as folder:
         sweep(specs, store=folder, device=device)
         found = [Store(folder).get(spec) for spec in specs]
     if missing := [spec for spec, result in zip(specs, found) if result is None]:
-        raise SpecError(f"{len(missing)} of {len(specs)} runs of the study failed, {missing[0].map} the first")
+        raise SpecError(f"{len(missing)} of {len(specs)} runs of the study failed, the first {missing[0].json_text()}")
     return [checked(result) for result in found if result is not None]
 
 

@@ -47,11 +47,21 @@ class Mitigation(Study):
         "committed": {},
         "quick": {"runs": "made", "draws": (3,), "texts": 4, "biases": (-10.0, -4.0, 0.0, 4.0)},
         "paper": {"runs": "made"},
+        "later": {
+            "runs": "made",
+            "text": "python",
+            "length": 512,
+            "draws": (0,),
+            "texts": 8,
+            "biases": (-6.0, -4.0, -2.0, 0.0, 2.0),
+        },
     }
-    cost: ClassVar[dict[str, str]] = {"committed": "1 s", "quick": "2 min", "paper": "30 min"}
+    cost: ClassVar[dict[str, str]] = {"committed": "1 s", "quick": "2 min", "paper": "30 min", "later": "7 min"}
 
     table: ClassVar[str] = "mitigation.csv"
+    alike: ClassVar[tuple[str, ...]] = ("text", "length")
 
+    text: str = TEXT
     draws: Annotated[tuple[int, ...], Field(min_length=1)] = (0, 1, 2, 4)
     texts: Annotated[int, Field(ge=2)] = 12
     length: Annotated[int, Field(ge=16)] = 256
@@ -75,11 +85,11 @@ class Mitigation(Study):
         from softmaxlab.probing.models.corpora import sequences, texts
         from softmaxlab.probing.models.load import load
 
-        loaded = load(MODEL, device=device)
+        corpus, loaded = texts(self.text), load(MODEL, device=device)
         rows = []
         with Progress(len(self.draws) * (8 + 2 * len(self.biases)), "conditions") as progress:
             for draw in self.draws:
-                found = sequences(loaded.tokenizer, texts(TEXT), self.length, CALIBRATION + self.texts, seed=draw)
+                found = sequences(loaded.tokenizer, corpus, self.length, CALIBRATION + self.texts, seed=draw)
                 for condition, losses in self._losses(loaded.model, found[:CALIBRATION], found[CALIBRATION:]):
                     rows += [{"draw": draw, "text": i} | condition | {"loss": x} for i, x in enumerate(losses)]
                     progress.advance()

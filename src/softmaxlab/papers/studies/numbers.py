@@ -70,9 +70,11 @@ def told(numbers: Iterable[Number]) -> str:
 
 
 def compared(made: Iterable[Number], committed: Iterable[Number]) -> str:
-    """Each number that both have, and whether they agree; those that do not come first."""
-    known = {number.name: number for number in committed}
+    """Each number that both have, and whether they agree, those that do not first; if there is none, what was made."""
+    made, known = list(made), {number.name: number for number in committed}
     pairs = [(number, known[number.name]) for number in made if number.name in known]
+    if not pairs:
+        return told(made)
     unknown = [a for a, _ in pairs if np.isnan(a.value)]
     pairs = sorted((pair for pair in pairs if pair[0] not in unknown), key=lambda pair: pair[0].agrees(pair[1]))
     lines = [f"{a.name}: {a}, committed {b}: {'agrees' if a.agrees(b) else 'DIFFERS'}" for a, b in pairs]

@@ -11,7 +11,7 @@ from softmaxlab.papers.lines import label
 from softmaxlab.papers.studies.choices import Setting, boundaries, shares
 from softmaxlab.papers.studies.numbers import Number, wilson
 from softmaxlab.papers.studies.study import Study
-from softmaxlab.papers.studies.window import window
+from softmaxlab.papers.studies.window import FITTED, window
 from softmaxlab.papers.style import COLOURS
 
 if TYPE_CHECKING:
@@ -41,8 +41,9 @@ class Choice(Study):
         "committed": {},
         "quick": {"runs": "made", "ps": (8, 32), "scales": (0.1,), "epsilons": (SMALLEST,), "first_seed": 2000},
         "paper": {"runs": "made"},
+        "later": {"runs": "made", "ps": (16, 64), "scales": (0.1,), "epsilons": (SMALLEST,), "first_seed": 3000},
     }
-    cost: ClassVar[dict[str, str]] = {"committed": "1 s", "quick": "2 min", "paper": "40 min"}
+    cost: ClassVar[dict[str, str]] = {"committed": "1 s", "quick": "2 min", "paper": "40 min", "later": "8 min"}
 
     table: ClassVar[str] = "optimizers.csv"
 
@@ -81,9 +82,10 @@ class Choice(Study):
             row = adam.loc[(adam["p"] == p) & (adam["scale"] == scale)]
             lr, right, seeds = (row.sort_values("lr")[name].to_numpy() for name in ("lr", "right", "seeds"))
             (value, less, more) = (_window(lr, share) for share in (right, *wilson(right, seeds)))
+            lower, upper = (f" (formula {told:.2g})" for told in window(int(p), scale) or (np.inf, 0.0))
             where = f"boundary at p = {p}, scale {scale:g}"
-            found += [Number(f"lower {where}", value[0], less[0], more[0])]
-            found += [Number(f"upper {where}", value[1], more[1], less[1])]
+            found += [Number(f"lower {where}{lower}", value[0], less[0], more[0])]
+            found += [Number(f"upper {where}{upper}", value[1], more[1], less[1])]
         return found
 
 
@@ -149,7 +151,7 @@ def _draw_diagram(ax: "Axes", adam: "Table", p: int) -> Any:
             ax.plot(told, [i, i], "o", color=COLOURS[1], mec="w", ms=7, label="formula" if i == 0 else None)
     ax.set(xscale="log", yticks=rows, yticklabels=[f"{one:g}" for one in scale])
     ax.legend(fontsize=7, loc="upper left")
-    held = "held out" if p == 32 else "fitted"
+    held = "fitted" if p in FITTED else "held out"
     label(ax, "learning rate", "scale of V(0)", f"p = {p} tokens ({held})")
     return image
 

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from softmaxlab.core.result import Result
 from softmaxlab.papers.lines import label
-from softmaxlab.papers.studies.making import checked
+from softmaxlab.papers.studies.making import results_of
 from softmaxlab.papers.studies.numbers import Number, range_of_one
 from softmaxlab.papers.studies.study import Study
 from softmaxlab.papers.style import COLOURS
@@ -19,6 +19,8 @@ from softmaxlab.papers.style import COLOURS
 if TYPE_CHECKING:
     import matplotlib.figure
     import pandas
+
+    from softmaxlab.probing.small import LanguageModel
 
     Table = pandas.DataFrame
 
@@ -42,18 +44,32 @@ class SmallModels(Study):
         "committed": {},
         "quick": {"runs": "made", "models": ("softmax", "softmax1"), "seeds": (3,)},
         "paper": {"runs": "made"},
+        "later": {"runs": "made", "context": 64, "batch": 16, "steps": 2000, "seeds": (3,)},
     }
-    cost: ClassVar[dict[str, str]] = {"committed": "1 s", "quick": "8 min", "paper": "45 min"}
+    cost: ClassVar[dict[str, str]] = {"committed": "1 s", "quick": "8 min", "paper": "45 min", "later": "16 min"}
 
     table: ClassVar[str] = "small-models.csv"
+    alike: ClassVar[tuple[str, ...]] = ("context", "batch", "steps")
 
+    context: Annotated[int, Field(ge=2, le=4096)] = 128
+    batch: Annotated[int, Field(ge=1)] = 32
+    steps: Annotated[int, Field(ge=1)] = 500
     models: Annotated[tuple[Kind, ...], Field(min_length=1)] = KINDS
     seeds: Annotated[tuple[int, ...], Field(min_length=1)] = (0, 1, 2)
 
     def made(self, device: str) -> "Table":
         import pandas
 
-        return pandas.DataFrame([row(kind, seed, device) for seed in self.seeds for kind in self.models])
+        cases = [{"kind": kind, "seed": seed} for seed in self.seeds for kind in self.models]
+        results = results_of([self._spec(**case) for case in cases], device)
+        return pandas.DataFrame([case | measured(result) for case, result in zip(cases, results)])
+
+    def _spec(self, kind: Kind, seed: int) -> "LanguageModel":
+        from softmaxlab.probing.small import LanguageModel
+
+        map = "softmax" if kind == "gated" else kind
+        size = {name: getattr(self, name) for name in ("context", "batch", "steps")}
+        return LanguageModel(map=map, gate=kind == "gated", seed=seed, **size)
 
     @staticmethod
     def draw(result: Result) -> "matplotlib.figure.Figure":
@@ -84,16 +100,9 @@ class SmallModels(Study):
         ]
 
 
-def row(kind: Kind, seed: int, device: str) -> dict[str, Any]:
-    """Train one model and measure it."""
-    from softmaxlab.core.simulate import simulate
-    from softmaxlab.probing.small import LanguageModel
-
-    spec = LanguageModel(map="softmax" if kind == "gated" else kind, gate=kind == "gated", seed=seed)
-    found = checked(simulate(spec, device=device))
+def measured(found: Result) -> dict[str, float]:
+    """Of a trained model."""
     return {
-        "kind": kind,
-        "seed": seed,
         "loss": float(found["loss"]),
         "int8_loss": float(found["int8_loss"]),
         "sink": float(found["sink"].max()),

@@ -43,17 +43,20 @@ class Winners(Study):
         "committed": {},
         "quick": {"runs": "made", "seeds": (3,)},
         "paper": {"runs": "made"},
+        "later": {"runs": "made", "shifted": False, "seeds": (3, 4, 5)},
     }
-    cost: ClassVar[dict[str, str]] = {"committed": "1 s", "quick": "2 min", "paper": "6 min"}
+    cost: ClassVar[dict[str, str]] = {"committed": "1 s", "quick": "2 min", "paper": "6 min", "later": "6 min"}
 
     table: ClassVar[str] = "winners.csv"
+    alike: ClassVar[tuple[str, ...]] = ("shifted",)
 
+    shifted: bool = True
     seeds: Annotated[tuple[int, ...], Field(min_length=1)] = (0, 1, 2)
 
     def made(self, device: str) -> "pandas.DataFrame":
         import pandas
 
-        specs = [run_of(seed, optimizer) for seed in self.seeds for optimizer in LRS]
+        specs = [run_of(Induction(shifted=self.shifted), seed, optimizer) for seed in self.seeds for optimizer in LRS]
         results = results_of(specs, device)
         pairs = [results[i : i + 2] for i in range(0, len(results), 2)]
         return pandas.concat([rows_of(pair) for pair in pairs], ignore_index=True)
@@ -94,9 +97,9 @@ def _draw_shares(ax: "Axes", table: "pandas.DataFrame") -> None:
     ax.legend(fontsize=8, title="early winner", title_fontsize=8)
 
 
-def run_of(seed: int, optimizer: Any) -> Run:
+def run_of(task: Induction, seed: int, optimizer: Any) -> Run:
     return Run(
-        task=Induction(),
+        task=task,
         optimizer=optimizer,
         lr=LRS[optimizer],
         weight_decay=0.0,
