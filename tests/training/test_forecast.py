@@ -106,7 +106,7 @@ def test_a_spec_is_trained_and_every_head_has_a_row(map):
 
 
 def test_steps_of_the_flow_are_small_enough():
-    track = [np.linspace(-1.0, 1.0, 5)[None] * scale for scale in (1.0, 0.01)]
+    track = [np.linspace(-1.0, 1.0, 5)[None] * scale for scale in (1.0, 0.1)]
     (token, share, time) = _followed(Run(task=TASK, epochs=100, optimizer="sgd"), *track, since=10.0)[0]
 
     def velocity(_, a):
@@ -117,7 +117,7 @@ def test_steps_of_the_flow_are_small_enough():
     s = np.exp(flow.y) / np.exp(flow.y).sum(axis=0)
     assert token == 4
     assert share == pytest.approx(s[4, -1], rel=1e-4)  # Heun's error with five hundred steps
-    assert time == pytest.approx(np.interp(0.9, s[4], flow.t), rel=0.01) or not np.isfinite(time)
+    assert time == pytest.approx(np.interp(0.9, s[4], flow.t), rel=0.01)  # steps are 0.5 % apart
 
 
 def test_a_head_whose_weights_vanish_has_no_token():

@@ -20,7 +20,10 @@ EXAMPLES = (
 
 def command(
     what: Annotated[str, typer.Argument(metavar="ID_OR_FILE", help="A figure's id, or a JSON file with a spec.")],
-    preset: Annotated[str | None, typer.Option(help="How much to compute: quick (default) or paper.")] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(help="How much to compute: quick (default) or paper; of studies also committed, later."),
+    ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Change a setting; may be repeated.")
     ] = None,

@@ -45,11 +45,7 @@ def forecast(run: Run | Result, at: float = 0.02) -> "pandas.DataFrame":
     spec = run if isinstance(run, Run) else getattr(run, "spec", None)
     if not isinstance(spec, Run):
         raise SpecError('forecast takes a Run, or the result of one with track=("heads",)')
-    map = MAPS[spec.map]
-    if map.features is not None or map.joint or spec.map == "uniform":
-        raise SpecError(f"forecast needs a map of scores that heads do not share, got {spec.map!r}")
-    if not map.non_negative:
-        raise SpecError(f"forecast needs weights that are not negative, of which there are shares, got {spec.map!r}")
+    check_map(spec.map)
     if not 0 < at <= 1:
         raise SpecError(f"at must be above 0 and at most 1, got {at!r}")
     track = _beginning(run, int(at * spec.steps())) if isinstance(run, Run) else _recorded(run, at * spec.steps())
@@ -57,6 +53,15 @@ def forecast(run: Run | Result, at: float = 0.02) -> "pandas.DataFrame":
         raise SpecError(f"at={at:g} leaves {len(track['step'])} recorded steps, at least {LEAST} are needed: raise at")
     layers = track["drive"].shape[1]
     return pandas.concat([_layer_forecast(track, spec, layer) for layer in range(layers)], ignore_index=True)
+
+
+def check_map(name: str) -> None:
+    """Refuse maps whose heads have no flow of their own that could be followed."""
+    map = MAPS[name]
+    if map.features is not None or map.joint or name == "uniform":
+        raise SpecError(f"forecast needs a map of scores that heads do not share, got {name!r}")
+    if not map.non_negative:
+        raise SpecError(f"forecast needs weights that are not negative, of which there are shares, got {name!r}")
 
 
 def _recorded(result: Result, last: float) -> Track:

@@ -1,14 +1,19 @@
 """Winners under optimizers: the noisy descents without noise, boundaries, and the formula's laws."""
 
+from dataclasses import asdict, astuple
+
 import numpy as np
+import pandas
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.optimize import least_squares
 
-from softmaxlab.papers.studies.choices import Setting, _descent, boundaries, shares
+from softmaxlab.papers.studies import window as formula
+from softmaxlab.papers.studies.choices import Setting, _descent, boundaries, share
 from softmaxlab.papers.studies.noise import noisy_ends
-from softmaxlab.papers.studies.optimizers import Edge, edges
-from softmaxlab.papers.studies.window import window
+from softmaxlab.papers.studies.optimizers import Choice, Edge, edges
+from softmaxlab.papers.studies.window import FITTED, window
 from softmaxlab.polarization import descend_many
 
 ROUNDING = 1e-12  # hundreds of steps in another order of operations
@@ -24,9 +29,36 @@ def test_without_noise_the_noisy_descent_is_the_descent(optimizer):
 
 
 def test_shares_of_a_cell_in_and_out_of_the_window():
-    table = shares([Setting(8, 0.1), Setting(8, 1.0)], [1e-2], seeds=range(1000, 1008))
-    assert table["right"].tolist() == [0.0, 1.0]
-    assert (table["largest"] > 0.5).all()
+    rows = [share(Setting(8, scale), 1e-2, seeds=range(1000, 1008)) for scale in (0.1, 1.0)]
+    assert [row["right"] for row in rows] == [0.0, 1.0]
+    assert all(row["largest"] > 0.5 for row in rows)
+
+
+def test_the_cells_of_a_spec_are_those_of_its_table():
+    """But for what the protocol's departures say: no eps above 1e-8 below lr 10^-3.5 at p = 32."""
+    names = ("p", "scale", "eps", "optimizer", "decay", "noise", "beta1", "beta2")
+    committed = {
+        (*row[:-1], f"{row[-1]:.3g}") for row in Choice.read()[[*names, "lr"]].itertuples(index=False, name=None)
+    }
+    made = {(*astuple(setting), f"{lr:.3g}") for setting, lr in Choice(runs="made")._cells()}
+    assert committed <= made
+    assert all(p == 32 and eps > 1e-8 and float(lr) < 3e-4 for p, _, eps, *_, lr in made - committed)
+
+
+def test_the_constants_are_least_squares_of_what_was_found(monkeypatch):
+    found = [edge for edge in edges(Choice.read()) if edge.p in FITTED]
+    assert len(found) == 12
+    names = ("LOWER", "UPPER", "POWER", "CLOSED")
+    committed = [getattr(formula, name) for name in names]
+
+    def errors(constants):
+        for name, constant in zip(names, constants):
+            monkeypatch.setattr(formula, name, constant)
+        told = [window(edge.p, edge.scale) for edge in found]
+        return [np.log(pair[edge.side == "upper"] / edge.found) for pair, edge in zip(told, found)]
+
+    fitted = least_squares(errors, [1.0, 2.0, 1.0, 0.1], bounds=([0.1, 0.1, 0.1, 0.07], [10, 10, 10, 1])).x
+    np.testing.assert_allclose(fitted, committed, rtol=0.01)  # they were rounded
 
 
 def test_boundaries_are_interpolated_in_the_logarithm():
@@ -55,9 +87,11 @@ def test_a_large_start_has_no_window_and_a_small_one_a_wider():
 
 
 def test_edges_pair_what_is_found_with_what_is_told():
-    table = shares([Setting(8, 0.1)], [1e-5 * 3, 1e-2, 0.3], seeds=range(1000, 1004))
+    rights = {1e-4: 1.0, 1e-3: 0.0, 1e-2: 0.0, 1e-1: 1.0}
+    table = pandas.DataFrame([asdict(Setting(8, 0.1)) | {"lr": lr, "right": right} for lr, right in rights.items()])
     lower, upper = edges(table)
     assert (lower.side, upper.side) == ("lower", "upper")
-    assert lower.told == window(8, 0.1)[0]
+    assert (lower.told, upper.told) == window(8, 0.1)
+    assert (lower.found, upper.found) == pytest.approx((10**-3.5, 10**-1.5))
     assert Edge(8, 0.1, 0.9, 0.999, "lower", 1.0, 4.0).factor == pytest.approx(4.0)
     assert np.isnan(Edge(8, 0.1, 0.9, 0.999, "lower", np.nan, 4.0).factor)

@@ -8,13 +8,16 @@ import pytest
 import torch
 
 from softmaxlab.core.simulate import simulate
+from softmaxlab.papers.claim import Verdict
 from softmaxlab.papers.studies import bias_rule, mitigation, small_models
 from softmaxlab.papers.studies.bias_rule import RULE, TASKS, BiasRule, HeldBias, excess
 from softmaxlab.papers.studies.bumps import Bumps, bumps
 from softmaxlab.papers.studies.claims_mitigation import (
     bias_for,
+    falls_again,
     gone_with_the_loss,
     mirrored,
+    near_the_best,
     worse_away_from_zero,
 )
 from softmaxlab.papers.studies.mitigation import Mitigation, losses, recovered, steepest_fall
@@ -110,6 +113,26 @@ def test_who_leads():
         "int8_loss": [3.2, 3.1, 3.2, 3.1, 3.0, 3.1], "sink": [0.9, 0.1] * 3, "massive": [5.0, 6.0] * 3,
     })  # fmt: skip
     assert [seeds_led(table, "softmax", name) for name in ("sink", "massive", "gap")] == [3, 0, 2]
+
+
+def test_the_rule_is_judged_where_biases_differ():
+    table = pandas.DataFrame([(task, b, 1.0) for task in TASKS for b in (0.0, 3.0, 5.0)], columns=["task", "b", "loss"])
+    language = table["task"] == "language model"
+
+    def judged(losses):
+        changed = table.copy()
+        changed.loc[language, "loss"] = losses
+        return near_the_best(lambda _: changed).verdict
+
+    assert judged([1.0, 1.3, 1.2]) is Verdict.HOLDS, "induction, on which all are equal, does not count"
+    assert judged([1.2, 1.0, 1.3]) is Verdict.FAILS
+    assert judged([1.0, 1.0, 1.0]) is Verdict.FAILS, "nothing is left that counts"
+
+
+def test_one_draw_that_falls_again_is_enough():
+    flat, bumpy = made_up(bump=0.0), made_up().assign(draw=1)
+    assert falls_again(lambda _: pandas.concat([flat, bumpy])).verdict is Verdict.HOLDS
+    assert falls_again(lambda _: flat).verdict is Verdict.FAILS
 
 
 def test_the_excess_is_over_the_best_mean():

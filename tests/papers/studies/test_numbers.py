@@ -12,10 +12,15 @@ from hypothesis import strategies as st
 from softmaxlab.core.result import Result
 from softmaxlab.errors import SpecError
 from softmaxlab.papers.catalogue import FIGURES
+from softmaxlab.papers.studies import foretold
+from softmaxlab.papers.studies.bias_rule import TASKS, BiasRule
+from softmaxlab.papers.studies.bumps import Bumps
 from softmaxlab.papers.studies.forecast import Forecast
+from softmaxlab.papers.studies.foretold import area_under, right_token, time_error
 from softmaxlab.papers.studies.numbers import Number, compared, counted, interval, range_of_one, wider, wilson
 from softmaxlab.papers.studies.optimizers import Choice
 from softmaxlab.papers.studies.study import Study
+from softmaxlab.papers.studies.winners import Winners
 
 
 class Bare(Study):
@@ -96,9 +101,35 @@ def test_a_share_is_counted():
 
 
 def test_a_share_without_width_gets_that_of_its_number():
-    sure = wider(Number("right", 1.0, 1.0, 1.0), 24)
+    sure = wider(Number("right", 1.0, 1.0, 1.0), *wilson(1.0, 24))
     assert (sure.low, sure.high) == pytest.approx((0.862, 1.0), abs=1e-3)  # n/(n + z²)
-    assert wider(Number("right", 0.5, 0.1, 0.9), 24) == Number("right", 0.5, 0.1, 0.9)
+    assert wider(Number("right", 0.5, 0.1, 0.9), *wilson(0.5, 24)) == Number("right", 0.5, 0.1, 0.9)
+
+
+def test_numbers_are_compared_with_those_of_their_own_kind(monkeypatch):
+    monkeypatch.setattr(foretold, "RESAMPLES", 100)
+    swept = BiasRule.preset("quick")
+    assert {number.name for number in swept.reference()} == {
+        f"{task}, {what}" for task in TASKS for what in ("loss at b = 0", "loss at b = 5", "the rule above the best")
+    }
+    few, all_runs = Forecast.preset("quick"), Forecast.read().query("round == 2")
+    assert [number.value for number in few.reference()] == pytest.approx(
+        [
+            measure(all_runs[all_runs["map"].isin(few.maps)], "forecast")
+            for measure in (right_token, time_error, area_under)
+        ]
+    )
+    widths = [number.high - number.low for number in few.reference()]
+    more = few.replace(cases=tuple((4, seed, 1e-3) for seed in range(20)))
+    assert widths[1] > 1.5 * (more.reference()[1].high - more.reference()[1].low), "few runs scatter more"
+
+
+@pytest.mark.parametrize(("study", "rows"), [(Winners, 8), (Bumps, 6)])
+def test_a_quick_count_can_differ(study, rows):
+    """Of all counts that its rows may have, one at least does not agree with a committed one."""
+    counts = [counted("any", np.arange(rows) < k) for k in range(rows + 1)]
+    committed = [number for number in study.numbers(study.read()) if 0.1 < number.value < 0.9]
+    assert any(not count.agrees(number) for number in committed for count in counts)
 
 
 def test_a_window_that_is_not_found_again_differs():
@@ -127,4 +158,8 @@ def test_settings_of_rows_that_are_not_made_are_refused():
         Forecast(maps=("softmax",))
     with pytest.raises(SpecError, match="unknown map 'softmaxx', did you mean 'softmax'"):
         Forecast(runs="made", maps=("softmaxx",))
+    with pytest.raises(SpecError, match="needs weights that are not negative, of which there are shares, got 'linear'"):
+        Forecast(runs="made", maps=("softmax", "linear"))
+    with pytest.raises(SpecError, match=r"maps must not name anything twice, got \('softmax', 'softmax'\)"):
+        Forecast(runs="made", maps=("softmax", "softmax"))
     assert Forecast.preset("committed").replace(runs="made", maps=("softmax",)).maps == ("softmax",)

@@ -14,7 +14,7 @@ from softmaxlab.core.spec import Spec
 from softmaxlab.papers.lines import label
 from softmaxlab.papers.studies.making import results_of
 from softmaxlab.papers.studies.numbers import Number, range_of_one
-from softmaxlab.papers.studies.study import Study
+from softmaxlab.papers.studies.study import Seed, Study
 from softmaxlab.papers.style import COLOURS
 from softmaxlab.specialization.fixed_points import unspecialised_fixed_point
 from softmaxlab.training import Induction, Run
@@ -55,7 +55,12 @@ class BiasRule(Study):
     heads: Annotated[int, Field(ge=1)] = 4
     context: Annotated[int, Field(ge=2, le=4096)] = 128
     biases: Annotated[tuple[float, ...], Field(min_length=1)] = (-6.0, -3.0, -1.0, 0.0, 1.0, 3.0, 5.0, 7.0, 9.0)
-    seeds: Annotated[tuple[int, ...], Field(min_length=1)] = (0, 1, 2)
+    seeds: Annotated[tuple[Seed, ...], Field(min_length=1)] = (0, 1, 2)
+
+    def reference(self) -> list[Number]:
+        """Of the same biases, among which the best is looked for."""
+        committed = self.read()
+        return self.numbers(committed.loc[committed["b"].isin(self.biases)])
 
     def made(self, device: str) -> "Table":
         import pandas
@@ -88,7 +93,9 @@ class BiasRule(Study):
         for ax, task in zip(np.atleast_1d(np.asarray(figure.subplots(1, len(tasks)))), tasks):
             part = table.loc[table["task"] == task]
             for k, (seed, one) in enumerate(part.groupby("seed")):
-                ax.plot(one["b"], one["loss"], "o-", color=COLOURS[k], ms=3, lw=0.8, label=f"seed {seed}")
+                ax.plot(
+                    one["b"], one["loss"], "o-", color=COLOURS[k % len(COLOURS)], ms=3, lw=0.8, label=f"seed {seed}"
+                )
             means = part.groupby("b")["loss"].mean()
             ax.plot(means.index, means, "k-", lw=2, label="mean")
             ax.axhspan(means.min(), (1 + NEAR) * means.min(), color="0.9", zorder=0, label="within 10 % of the best")

@@ -13,7 +13,7 @@ from pydantic import Field
 from softmaxlab.core.result import Result
 from softmaxlab.papers.lines import label
 from softmaxlab.papers.studies.mitigation import CALIBRATION, MODEL, OFF, TEXT
-from softmaxlab.papers.studies.numbers import Number, counted
+from softmaxlab.papers.studies.numbers import Number, counted, interval
 from softmaxlab.papers.studies.study import Study
 from softmaxlab.papers.style import COLOURS
 
@@ -38,18 +38,18 @@ class Bumps(Study):
     reports: ClassVar[str] = "Single texts have bumps; that their massive activation is gone there is not confirmed"
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "committed": {},
-        "quick": {"runs": "made", "draw_number": 1, "texts": 4},
+        "quick": {"runs": "made", "draw_number": 1, "texts": 6},
         "paper": {"runs": "made"},
         "later": {"runs": "made", "text": "python"},
     }
-    cost: ClassVar[dict[str, str]] = {"committed": "1 s", "quick": "2 min", "paper": "6 min", "later": "6 min"}
+    cost: ClassVar[dict[str, str]] = {"committed": "1 s", "quick": "3 min", "paper": "6 min", "later": "6 min"}
 
     table: ClassVar[str] = "bumps.csv"
     alike: ClassVar[tuple[str, ...]] = ("text", "length", "biases")
 
     text: str = TEXT
     draw_number: Annotated[int, Field(ge=0)] = 3
-    texts: Annotated[int, Field(ge=1)] = 12
+    texts: Annotated[int, Field(ge=2)] = 12
     length: Annotated[int, Field(ge=16)] = 256
     biases: Annotated[tuple[float, ...], Field(min_length=1)] = (-8.0, -6.0, -5.0, -4.0, -3.0, -2.0, -1.0, 0.0, 1.0)
 
@@ -71,7 +71,9 @@ class Bumps(Study):
                         {"text": i, "b": b} | _measured(loaded.model, x) for i, x in enumerate(found[CALIBRATION:])
                     ]
                 progress.advance()
-        return pandas.DataFrame(rows)
+        table = pandas.DataFrame(rows)
+        table.attrs = {"text": corpus.name, "sha256": corpus.sha256}
+        return table
 
     @staticmethod
     def draw(result: Result) -> "matplotlib.figure.Figure":
@@ -88,8 +90,10 @@ class Bumps(Study):
 
     @staticmethod
     def numbers(table: "Table") -> list[Number]:
-        texts = sorted(set(table["text"]))
-        return [counted("share of texts with a bump", np.isin(texts, bumps(table)["text"].tolist()))]
+        losses = table.pivot(index="text", columns="b", values="loss")
+        rises = losses.sub(losses[-np.inf], axis="index").drop(columns=-np.inf)
+        found = [counted("share of texts with a bump", losses.index.isin(bumps(table)["text"].tolist()))]
+        return found + [Number(f"rise of the loss at b = {b:g}", *interval(rises[b].to_numpy())) for b in rises]
 
 
 def _measured(model: Any, text: Any) -> dict[str, Any]:

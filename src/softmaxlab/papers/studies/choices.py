@@ -4,9 +4,9 @@ The model and the starts are those of the protocol in docs/studies/optimizers.md
 V(0) ~ scale·N. A run is right if the largest weight at its end is on argmax u(0).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
@@ -14,13 +14,11 @@ from softmaxlab.papers.polarization import problems
 from softmaxlab.papers.studies.noise import noisy_ends
 from softmaxlab.polarization import Descent, descend_many
 
-if TYPE_CHECKING:
-    import pandas
-
 HORIZON = 10.0  # lr·steps of Adam: scores move by about lr a step
 LEAST_STEPS = 1000
 DESCENT_STEPS = 100_000  # of gradient descent and momentum, whose speed is not their lr
 HALF = 0.5
+HALF_DECADES = tuple((10.0 ** np.arange(-4.0, 0.01, 0.5)).tolist())
 
 
 @dataclass(frozen=True)
@@ -37,18 +35,23 @@ class Setting:
     beta2: float = 0.999
 
 
-def shares(settings: Iterable[Setting], lrs: Iterable[float], seeds: Sequence[int]) -> "pandas.DataFrame":
-    """One row for each setting and learning rate: the share of right runs, and the median of the largest weight."""
-    import pandas
+def others(p: int, scale: float) -> dict[Setting, tuple[float, ...]]:
+    """Other optimizers, weight decay and noise, each with its learning rates."""
+    few: dict[str, tuple[float, ...]] = {"gd": (0.1, 1.0), "momentum": (0.01, 0.1)}
+    found = {}
+    for optimizer in ("gd", "momentum", "adam", "adamw"):
+        lrs = few.get(optimizer, HALF_DECADES)
+        found |= {Setting(p, scale, optimizer=optimizer, decay=decay): lrs for decay in (0.0, 0.01, 0.1)}
+        lrs = lrs[-1:] if optimizer in few else lrs
+        found |= {Setting(p, scale, optimizer=optimizer, noise=noise): lrs for noise in (0.1, 1.0)}
+    return found
 
-    lrs = list(lrs)
-    rows = []
-    for setting in settings:
-        for lr in lrs:
-            ends = _ends(setting, lr, seeds)
-            right, largest = (ends.argmax(axis=1) == 0).mean(), np.median(ends.max(axis=1))
-            rows.append(asdict(setting) | {"lr": lr, "right": right, "largest": largest, "seeds": len(seeds)})
-    return pandas.DataFrame(rows)
+
+def share(setting: Setting, lr: float, seeds: Sequence[int]) -> dict[str, Any]:
+    """The row of a cell: the share of right runs, and the median of the largest weight."""
+    ends = _ends(setting, lr, seeds)
+    right, largest = (ends.argmax(axis=1) == 0).mean(), np.median(ends.max(axis=1))
+    return asdict(setting) | {"lr": lr, "right": right, "largest": largest, "seeds": len(seeds)}
 
 
 def _ends(setting: Setting, lr: float, seeds: Sequence[int]) -> np.ndarray:

@@ -69,7 +69,11 @@ def whether(change: "Change", round: int) -> Finding:
 
 
 def better(change: "Change", round: int) -> Finding:
-    return _finding(_judged(change, round, "better time", "better AUROC")[0])
+    found, table = _judged(change, round, "better time", "better AUROC")
+    told, lines = (len(timed(table, of)) for of in ("forecast", "line"))
+    open_still = [c.number.name.split(",")[0] for c in found if c.number.low <= 0 <= c.number.high]
+    more = f"; times are of {told} and of {lines} heads"
+    return _finding(found, more + "".join(f"; the interval of {name} holds 0" for name in open_still))
 
 
 ASKED = (  # name, statement, judge, and the control of a claim that holds
@@ -92,7 +96,7 @@ def _claims(round: int, prefix: str, which: str, failing: tuple[str, ...]) -> tu
         made.append(
             study_claim(
                 "1", f"{prefix}-{name}", f"{statement} ({which})", partial(judge, round=round), control, told,
-                tolerance="intervals are a bootstrap over runs; thresholds",
+                tolerance="the protocol's thresholds, written before the runs; intervals are a bootstrap over runs",
                 expected=Verdict.FAILS if name in failing else Verdict.HOLDS,
             )
         )  # fmt: skip

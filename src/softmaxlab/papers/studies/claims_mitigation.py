@@ -42,7 +42,7 @@ def bias(change: "Change") -> Finding:
 def falls_again(change: "Change") -> Finding:
     table = change(Mitigation.read())
     found = [steepest_fall(table, draw, "all") for draw in _draws(table)]
-    return holds_if(all(fall.errors > ERRORS for fall in found), "; ".join(map(_told, found)))
+    return holds_if(any(fall.errors > ERRORS for fall in found), "; ".join(map(_told, found)))
 
 
 def gone_at_bumps(change: "Change") -> Finding:
@@ -63,13 +63,13 @@ def leads(change: "Change") -> Finding:
 def near_the_best(change: "Change") -> Finding:
     """A task on which every bias is near the best does not count, as the protocol has it."""
     table = change(BiasRule.read())
-    met, told = [], []
+    counted, told = [], []
     for task in TASKS:
         above = excess(table, task)
         near = above <= NEAR
-        met.append(near[RULE] and not near.all())
+        counted += [] if near.all() else [near[RULE]]
         told.append(f"{task}: {100 * above[RULE]:.1f} % above the best, {near.sum()} of {len(near)} biases within 10 %")
-    return holds_if(all(met), "; ".join(told))
+    return holds_if(bool(counted) and all(counted), "; ".join(told))
 
 
 def _draws(table: "Table") -> list[int]:
@@ -112,12 +112,14 @@ def worse_away_from_zero(table: "Table") -> "Table":
     return table.assign(loss=table["loss"] * (1 + table["b"].abs() / 10))
 
 
-_claim = partial(study_claim, tolerance="intervals are over texts, counts over seeds; thresholds")
+PROTOCOL = "the protocol's thresholds, written before the runs; intervals are over texts, counts over seeds"
+_claim = partial(study_claim, tolerance=PROTOCOL)
 CLAIMS = (
     _claim("3 A", "int8-sink", "With the first token's keys and values in float more than half of int8's gap is closed",
            partial(closes, fold="first"), partial(bias_for, fold="first"), "biases taken for the first token in float"),
     _claim("3 A", "int8-prefix", "A searched prefix that takes the sink closes more than half of the gap of int8",
-           partial(closes, fold="prefix"), partial(bias_for, fold="prefix"), "biases taken for the prefix"),
+           partial(closes, fold="prefix"), partial(bias_for, fold="prefix"), "biases taken for the prefix",
+           tolerance="the threshold that the protocol has for the first token; intervals are over texts"),
     _claim("3 A", "int8-bias", "A bias and a value for each sink head recover half of what the prefix does", bias,
            partial(bias_for, fold="prefix"), "the prefix taken for biases, on which it must hold",
            expected=Verdict.FAILS),

@@ -1,5 +1,7 @@
 """Study: from the first 2 % of training, which token becomes a head's sink, and when (docs/studies/forecast.md)."""
 
+from dataclasses import replace
+from itertools import cycle
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 import numpy as np
@@ -8,12 +10,23 @@ from pydantic import Field, model_validator
 from softmaxlab.core.result import Result
 from softmaxlab.measure.sinks import SINK
 from softmaxlab.papers.lines import label
-from softmaxlab.papers.studies.foretold import KNOWN, RUN, Criterion, criteria, rows_of
+from softmaxlab.papers.studies.foretold import (
+    KNOWN,
+    RUN,
+    Criterion,
+    area_under,
+    criteria,
+    range_of_few,
+    right_token,
+    rows_of,
+    time_error,
+)
 from softmaxlab.papers.studies.making import results_of
-from softmaxlab.papers.studies.numbers import Number, wider
-from softmaxlab.papers.studies.study import Study
+from softmaxlab.papers.studies.numbers import Number, wider, wilson
+from softmaxlab.papers.studies.study import Seed, Study
 from softmaxlab.papers.style import COLOURS
 from softmaxlab.training import Induction, Run
+from softmaxlab.training.forecast import check_map
 
 if TYPE_CHECKING:
     import matplotlib.figure
@@ -21,8 +34,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MAPS = ("softmax", "sigmoid_norm", "elu_norm", "softmax1", "sigmoid", "elu")
-MARKS = "osD^vP"
-Case = tuple[int, int, float]  # heads, seed and learning rate of six runs, one for each map
+Case = tuple[
+    Annotated[int, Field(ge=1)], Seed, Annotated[float, Field(gt=0)]
+]  # heads, seed and learning rate of six runs, one for each map
 CASES: tuple[Case, ...] = (
     *((4, seed, 1e-3) for seed in (8, 9, 10, 11)),
     (2, 8, 1e-3), (8, 8, 1e-3), (4, 12, 5e-4), (4, 12, 2e-3),
@@ -41,7 +55,7 @@ class Forecast(Study):
     reports: ClassVar[str] = "Sinks come within a factor of 2 of their time; whether one forms is told by the map alone"
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "committed": {},
-        "quick": {"runs": "made", "maps": ("softmax", "sigmoid_norm", "sigmoid", "elu"), "cases": ((4, 15, 1e-3),)},
+        "quick": {"runs": "made", "maps": ("softmax", "sigmoid"), "cases": ((4, 15, 1e-3),)},
         "paper": {"runs": "made"},
         "later": {"runs": "made", "maps": ("softmax",), "cases": ((4, 13, 1e-3), (4, 14, 1e-3)), "tokens": 20},
     }
@@ -58,11 +72,21 @@ class Forecast(Study):
     @model_validator(mode="after")
     def _check_runs(self) -> Self:
         self.specs()
+        for map in self.maps:
+            check_map(map)
         return self
 
     def specs(self) -> list[Run]:
         base = Run(task=Induction(tokens=self.tokens), track=("heads",), epochs=self.epochs)
         return [base.replace(heads=H, seed=seed, lr=lr, map=map) for H, seed, lr in self.cases for map in self.maps]
+
+    def reference(self) -> list[Number]:
+        """Of the same maps, with intervals for as many runs of each as this spec has; from 0 for the error in time."""
+        committed = self.read()
+        committed = committed.loc[committed["map"].isin(self.maps) & (committed["round"] == ROUND)]
+        few = [range_of_few(measure, committed, len(self.cases)) for measure in (right_token, time_error, area_under)]
+        token, time, whether = map(wider, self.numbers(committed), *zip(*few))
+        return [token, replace(time, low=0.0), whether]
 
     def made(self, device: str) -> "pandas.DataFrame":
         import pandas
@@ -89,18 +113,28 @@ class Forecast(Study):
 
     @staticmethod
     def numbers(table: "pandas.DataFrame") -> list[Number]:
-        """Of the last round. A bootstrap of few runs that are all right has no width; Wilson's interval has."""
+        """Of the last round. A bootstrap of runs that are all right has no width; Wilson's interval has."""
         last = table.loc[table["round"] == ROUND]
         token, time, whether = (one.number for one in criteria(last, names=("token", "time", "whether")))
         sinks = int((last["share"] > SINK).sum())
-        return [wider(token, sinks), time, wider(whether, min(sinks, len(last) - sinks))]
+        return [wider(token, *wilson(token.value, sinks)) if sinks else token, time, whether]
+
+
+def _marks(table: "pandas.DataFrame") -> dict[str, dict[str, Any]]:
+    """How the heads of each map are drawn."""
+    looks = zip(cycle("osD^vP"), cycle(COLOURS))
+    return {
+        map: {"marker": marker, "color": colour, "ls": "", "ms": 4, "mfc": "none"}
+        for map, (marker, colour) in zip(dict.fromkeys(table["map"]), looks)
+    }
 
 
 def _draw_times(ax: "Axes", table: "pandas.DataFrame", told: str) -> None:
     """Forecast against actual step of the heads that have both."""
-    for k, map in enumerate(name for name in MAPS if name in set(table["map"])):
-        part = table.loc[(table["map"] == map) & (table["share"] > SINK) & np.isfinite(table["forecast_step"])]
-        ax.plot(part["step"], part["forecast_step"], MARKS[k], color=COLOURS[k], ms=4, mfc="none", label=map)
+    shown = (table["share"] > SINK) & np.isfinite(table["forecast_step"])
+    for map, mark in _marks(table).items():
+        part = table.loc[(table["map"] == map) & shown]
+        ax.plot(part["step"], part["forecast_step"], **mark, label=map)
     edge = np.array([KNOWN, 4000])
     ax.plot(edge, edge, "k-", lw=0.8)
     ax.fill_between(edge, edge / 2, edge * 2, color="0.9", zorder=0, label="within a factor of 2")
@@ -111,9 +145,9 @@ def _draw_times(ax: "Axes", table: "pandas.DataFrame", told: str) -> None:
 
 
 def _draw_shares(ax: "Axes", table: "pandas.DataFrame") -> None:
-    for k, map in enumerate(name for name in MAPS if name in set(table["map"])):
+    for map, mark in _marks(table).items():
         part = table.loc[table["map"] == map]
-        ax.plot(part["forecast_share"], part["share"], MARKS[k], color=COLOURS[k], ms=4, mfc="none", label=map)
+        ax.plot(part["forecast_share"], part["share"], **mark, label=map)
     ax.axhline(SINK, color="k", ls=":", lw=1)
     ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
     label(ax, "forecast share of the largest key", "its share at the end", f"Whether (dotted: a sink is above {SINK})")

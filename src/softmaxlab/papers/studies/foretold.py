@@ -7,7 +7,7 @@ which on it stays above 0.9 (of what is foretold: at which it first passes it), 
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,6 +27,7 @@ KNOWN = 78  # steps, 2 % of the ten epochs of a run of default length
 LAYER = 1
 RUN = ["map", "heads", "lr", "seed", "epochs"]
 RESAMPLES = 1000
+Measure = Callable[["Table", str], float]  # of a table, of "forecast" or "line"
 CRITERIA = ("token", "time", "whether", "better time", "better AUROC", "chance")
 
 
@@ -124,6 +125,7 @@ def _at_chance(table: "Table", of: str) -> Criterion:
 
 
 def right_token(table: "Table", of: str) -> float:
+    """NaN without sinks."""
     sinks = table.loc[table["share"] > SINK]
     return float((sinks["token"] == sinks[f"{of}_token"]).mean())
 
@@ -155,12 +157,35 @@ def dealt(table: "Table", of: str) -> "Table":
     return mixed
 
 
-def _number(name: str, measure: Callable[["Table", str], float], table: "Table", of: str) -> Number:
+def _number(name: str, measure: Measure, table: "Table", of: str) -> Number:
     """With its bootstrap interval over runs, since heads of one run are alike."""
-    runs = list(table.reset_index(drop=True).groupby(RUN).indices.values())
+    runs = list(_places(table).values())
     if not runs:
         raise SpecError(f"there are no heads to measure {name!r} on")
     draws = generator(0, "bootstrap").integers(len(runs), size=(RESAMPLES, len(runs)))
     found = [measure(table.iloc[np.concatenate([runs[i] for i in draw])], of) for draw in draws]
-    low, high = np.nanpercentile(found, [100 * (1 - LEVEL), 100 * LEVEL])
-    return Number(name, measure(table, of), float(low), float(high))
+    return Number(name, measure(table, of), *_bounds(found))
+
+
+def range_of_few(measure: Measure, table: "Table", each: int) -> tuple[float, float]:
+    """Bounds of 95 % of a forecast's values on so many runs of each map, drawn from those of a table."""
+    rng, runs = generator(0, "few"), _places(table)
+    maps = [[rows for run, rows in runs.items() if run[0] == map] for map in dict.fromkeys(table["map"])]
+    found = []
+    for _ in range(RESAMPLES):
+        drawn = [rows[i] for rows in maps for i in rng.integers(len(rows), size=each)]
+        found.append(measure(table.iloc[np.concatenate(drawn)], "forecast"))
+    return _bounds(found)
+
+
+def _places(table: "Table") -> dict[Any, np.ndarray]:
+    """Where the rows of each run are; a run begins with its map."""
+    return dict(table.reset_index(drop=True).groupby(RUN).indices)
+
+
+def _bounds(values: list[float]) -> tuple[float, float]:
+    """Of the middle 95 %; NaN if there are none."""
+    if np.isnan(values).all():
+        return np.nan, np.nan
+    low, high = np.nanpercentile(values, [100 * (1 - LEVEL), 100 * LEVEL])
+    return float(low), float(high)

@@ -26,7 +26,7 @@ def study_claim(
         source="softmaxlab",
         place=f"Study {study}",
         statement=statement,
-        tolerance=f"{tolerance}: the protocol's, written before the runs",
+        tolerance=tolerance,
         judge=judge,
         subject=whole,
         control=control,

@@ -1,9 +1,10 @@
 """Trained models that a study makes anew, as many at once as there are processors, and keeps nowhere."""
 
 import tempfile
+import warnings
 from collections.abc import Sequence
 
-from softmaxlab.core.result import Result
+from softmaxlab.core.result import Outcome, Result
 from softmaxlab.core.spec import Spec
 from softmaxlab.core.store import Store
 from softmaxlab.errors import SpecError
@@ -13,15 +14,9 @@ from softmaxlab.training import sweep
 def results_of(specs: Sequence[Spec], device: str) -> list[Result]:
     """In the order of the specs."""
     with tempfile.TemporaryDirectory() as folder:
-        sweep(specs, store=folder, device=device)
-        found = [Store(folder).get(spec) for spec in specs]
-    if missing := [spec for spec, result in zip(specs, found) if result is None]:
-        raise SpecError(f"{len(missing)} of {len(specs)} runs of the study failed, the first {missing[0].json_text()}")
-    return [checked(result) for result in found if result is not None]
-
-
-def checked(result: Result) -> Result:
-    """A result whose numbers can be used."""
-    if not result.status.ok:
-        raise SpecError(f"a run of the study failed: {result.status.sentence}")
-    return result
+        with warnings.catch_warnings(action="ignore"):  # of failed runs, whose tracebacks go with the folder
+            table = sweep(specs, store=folder, device=device)
+        results = [Store(folder).get(spec) for spec in specs]
+    if (bad := table.loc[table["status"] != Outcome.DONE]).size:
+        raise SpecError(f"{len(bad)} of {len(specs)} runs of the study failed, the first: {bad['sentence'].iloc[0]}")
+    return [result for result in results if result is not None]

@@ -18,7 +18,7 @@ from pydantic import Field
 from softmaxlab.core.result import Result
 from softmaxlab.papers.lines import label
 from softmaxlab.papers.studies.numbers import Number, interval
-from softmaxlab.papers.studies.study import Study
+from softmaxlab.papers.studies.study import Seed, Study
 from softmaxlab.papers.style import COLOURS
 
 if TYPE_CHECKING:
@@ -62,21 +62,10 @@ class Mitigation(Study):
     alike: ClassVar[tuple[str, ...]] = ("text", "length")
 
     text: str = TEXT
-    draws: Annotated[tuple[int, ...], Field(min_length=1)] = (0, 1, 2, 4)
+    draws: Annotated[tuple[Seed, ...], Field(min_length=1)] = (0, 1, 2, 4)
     texts: Annotated[int, Field(ge=2)] = 12
     length: Annotated[int, Field(ge=16)] = 256
-    biases: Annotated[tuple[float, ...], Field(min_length=1)] = (
-        -12.0,
-        -10.0,
-        -8.0,
-        -6.0,
-        -4.0,
-        -2.0,
-        0.0,
-        2.0,
-        4.0,
-        6.0,
-    )
+    biases: Annotated[tuple[float, ...], Field(min_length=1)] = tuple(float(b) for b in range(-12, 7, 2))
 
     def made(self, device: str) -> "Table":
         import pandas
@@ -93,7 +82,9 @@ class Mitigation(Study):
                 for condition, losses in self._losses(loaded.model, found[:CALIBRATION], found[CALIBRATION:]):
                     rows += [{"draw": draw, "text": i} | condition | {"loss": x} for i, x in enumerate(losses)]
                     progress.advance()
-        return pandas.DataFrame(rows)
+        table = pandas.DataFrame(rows)
+        table.attrs = {"text": corpus.name, "sha256": corpus.sha256}
+        return table
 
     def _losses(self, model: Any, calibration: list, judged: list) -> Iterator[tuple[dict[str, Any], np.ndarray]]:
         """Conditions, and the loss of each text under them."""
@@ -217,7 +208,8 @@ def _draw_folds(ax: "Axes", table: "Table") -> None:
         found = np.array([interval(losses(table, draw, *bar) - before) for bar in bars])
         place = np.arange(len(bars)) + width * (k - (len(draws) - 1) / 2)
         error = [found[:, 0] - found[:, 1], found[:, 2] - found[:, 0]]
-        ax.bar(place, found[:, 0], 0.92 * width, yerr=error, color=COLOURS[k], ec="w", capsize=2, label=f"draw {draw}")
+        colour = COLOURS[k % len(COLOURS)]
+        ax.bar(place, found[:, 0], 0.92 * width, yerr=error, color=colour, ec="w", capsize=2, label=f"draw {draw}")
     ax.set_xticks(range(len(bars)), names, fontsize=8)
     ax.legend(fontsize=8)
     label(ax, "", "rise of the loss, nats per token", "Against float as it is (95 % intervals over texts)")

@@ -59,9 +59,8 @@ def counted(name: str, right: np.ndarray) -> Number:
     return Number(name, float(right.mean()), float(low), float(high))
 
 
-def wider(number: Number, n: int) -> Number:
-    """A share whose interval holds that of n as well."""
-    low, high = wilson(number.value, n) if n else (number.low, number.high)
+def wider(number: Number, low: float | np.ndarray, high: float | np.ndarray) -> Number:
+    """A number whose interval holds another one as well."""
     return replace(number, low=min(number.low, float(low)), high=max(number.high, float(high)))
 
 

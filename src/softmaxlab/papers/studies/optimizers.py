@@ -8,9 +8,9 @@ from pydantic import Field
 
 from softmaxlab.core.result import Result
 from softmaxlab.papers.lines import label
-from softmaxlab.papers.studies.choices import Setting, boundaries, shares
+from softmaxlab.papers.studies.choices import Setting, boundaries, others, share
 from softmaxlab.papers.studies.numbers import Number, wilson
-from softmaxlab.papers.studies.study import Study
+from softmaxlab.papers.studies.study import Seed, Study
 from softmaxlab.papers.studies.window import FITTED, window
 from softmaxlab.papers.style import COLOURS
 
@@ -26,7 +26,11 @@ LRS = tuple((10.0 ** np.arange(-4.5, 0.01, 0.25)).tolist())
 BETAS = (0.9, 0.999)
 SMALLEST = 1e-8  # the eps of the formula
 FACTOR = 2.0  # within which the formula must be
-Several = Annotated[tuple[float, ...], Field(min_length=1)]
+SCALE = 0.1  # of other optimizers and other memories
+MEMORIES = ((0.9, 0.99), (0.7, 0.999))  # β₁, β₂, not those of the fit
+Several = Annotated[tuple[Annotated[float, Field(gt=0)], ...], Field(min_length=1)]
+Tokens = Annotated[int, Field(ge=2)]
+ONE_ROW: dict[str, Any] = {"scales": (SCALE,), "epsilons": (SMALLEST,), "memories": ()}
 
 
 class Choice(Study):
@@ -39,24 +43,45 @@ class Choice(Study):
     reports: ClassVar[str] = "Where Adam begins to lose the flow's winner is predicted, where it stops is not"
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "committed": {},
-        "quick": {"runs": "made", "ps": (8, 32), "scales": (0.1,), "epsilons": (SMALLEST,), "first_seed": 2000},
+        "quick": {"runs": "made", "ps": (8, 32), "first_seed": 2000, **ONE_ROW, "others": ()},
         "paper": {"runs": "made"},
-        "later": {"runs": "made", "ps": (16, 64), "scales": (0.1,), "epsilons": (SMALLEST,), "first_seed": 3000},
+        "later": {"runs": "made", "ps": (16, 64), "first_seed": 3000, **ONE_ROW, "others": (16,)},
     }
-    cost: ClassVar[dict[str, str]] = {"committed": "1 s", "quick": "2 min", "paper": "40 min", "later": "8 min"}
+    cost: ClassVar[dict[str, str]] = {"committed": "1 s", "quick": "2 min", "paper": "1 h", "later": "15 min"}
 
     table: ClassVar[str] = "optimizers.csv"
+    alike: ClassVar[tuple[str, ...]] = ("lrs",)
 
-    ps: Annotated[tuple[int, ...], Field(min_length=1)] = (4, 8, 32)
+    ps: Annotated[tuple[Tokens, ...], Field(min_length=1)] = (4, 8, 32)
     scales: Several = (0.01, 0.03, 0.1, 0.3, 1.0)
     epsilons: Several = (SMALLEST, 1e-4, 1e-3, 1e-2)
     lrs: Several = LRS
     seeds: Annotated[int, Field(ge=1)] = 64
-    first_seed: Annotated[int, Field(ge=0)] = FIRST_SEED
+    first_seed: Seed = FIRST_SEED
+    others: tuple[Tokens, ...] = (8,)  # the p at which other optimizers, decay and noise are run too
+    memories: tuple[Tokens, ...] = (32,)  # the p at which Adam is run with other memories too
 
     def made(self, device: str) -> "Table":
-        settings = [Setting(p, scale, eps) for p in self.ps for scale in self.scales for eps in self.epsilons]
-        return shares(settings, self.lrs, range(self.first_seed, self.first_seed + self.seeds))
+        import pandas
+
+        from softmaxlab.core.progress import Progress
+
+        seeds = range(self.first_seed, self.first_seed + self.seeds)
+        cells = self._cells()
+        with Progress(len(cells), "cells") as progress:
+            rows = []
+            for setting, lr in cells:
+                rows.append(share(setting, lr, seeds))
+                progress.advance()
+        return pandas.DataFrame(rows)
+
+    def _cells(self) -> list[tuple[Setting, float]]:
+        """Settings with a learning rate, each once."""
+        adam = [Setting(p, scale, eps) for p in self.ps for scale in self.scales for eps in self.epsilons]
+        adam += [Setting(p, SCALE, beta1=beta1, beta2=beta2) for p in self.memories for beta1, beta2 in MEMORIES]
+        cells = [(setting, lr) for setting in adam for lr in self.lrs]
+        cells += [(setting, lr) for p in self.others for setting, lrs in others(p, SCALE).items() for lr in lrs]
+        return list(dict.fromkeys(cells))
 
     @staticmethod
     def draw(result: Result) -> "matplotlib.figure.Figure":

@@ -2,10 +2,10 @@
 
 import hashlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from softmaxlab.core.result import Result
 from softmaxlab.errors import SpecError
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pandas
 
 TABLES = Path(__file__).parent / "tables"
+Seed = Annotated[int, Field(ge=0)]
 
 
 class Study(FigureSpec):
@@ -43,6 +44,14 @@ class Study(FigureSpec):
             raise ValueError(f'{changed[0]} is a setting of rows that are made: set runs to "made" too')
         return self
 
+    @model_validator(mode="after")
+    def _nothing_is_made_twice(self) -> Self:
+        for name in type(self).model_fields:
+            values = getattr(self, name)
+            if isinstance(values, tuple) and len(set(values)) < len(values):
+                raise ValueError(f"{name} must not name anything twice, got {values}")
+        return self
+
     def replace(self, /, **changes: Any) -> Self:
         """As of any spec; rows that are made have no digest."""
         return super().replace(**({"digest": ""} | changes if "runs" in changes else changes))
@@ -67,6 +76,10 @@ class Study(FigureSpec):
         """What the study reports of its rows."""
         raise NotImplementedError
 
+    def reference(self) -> list[Number]:
+        """The committed numbers that those of this spec's rows are to be compared with."""
+        return self.numbers(self.read())
+
     @staticmethod
     def seen(result: Result) -> str:
         """The numbers; of rows that were made, beside the committed ones."""
@@ -74,11 +87,15 @@ class Study(FigureSpec):
         assert isinstance(study, Study)
         found = study.numbers(result.to_pandas())
         same = all(getattr(study, name) == type(study).model_fields[name].default for name in study.alike)
-        return compared(found, study.numbers(study.read())) if study.runs == "made" and same else told(found)
+        if study.runs == "committed" or not same:
+            return told(found)
+        return compared(found, study.reference())
 
     def _run(self, device: str) -> Result:
         if self.runs == "committed" and self._digest() != self.digest:
             raise SpecError(f"the table of {self.id} has changed since this spec was made: leave its digest out")
         rows = self.read() if self.runs == "committed" else self.made(device)
         arrays = {name: np.asarray(rows[name].tolist()) for name in rows}
-        return Result(arrays, dict.fromkeys(arrays, ("row",)))
+        return Result(
+            arrays, dict.fromkeys(arrays, ("row",)), notes={str(name): fact for name, fact in rows.attrs.items()}
+        )

@@ -7,10 +7,8 @@ c = ‖β*‖₁ ≈ √(2p/π). Times are in x = lr·steps, in which scores mov
 
 import math
 
-FITTED = (
-    4,
-    8,
-)  # the p of the boundaries behind these constants, scale 0.01, 0.03, 0.1, by least squares of their logarithms
+# by least squares of the logarithms of the boundaries found at these p, scale 0.01, 0.03 and 0.1
+FITTED = (4, 8)
 LOWER = 1.46  # A of `lower`
 UPPER = 2.97  # ℓ₁ of the upper boundary at p = 8 for scale → 0
 POWER = 1.86  # of p in it
