@@ -10,7 +10,7 @@ from softmaxlab.papers.claim import Finding, Verdict
 from softmaxlab.papers.studies.judging import holds_if, study_claim
 from softmaxlab.papers.studies.optimizers import BETAS, FACTOR, Choice, Edge, edges
 from softmaxlab.papers.studies.window import window
-from softmaxlab.papers.studies.winners import Winners
+from softmaxlab.papers.studies.winners import QUERIES, Winners
 
 if TYPE_CHECKING:
     import pandas
@@ -86,18 +86,24 @@ def descents(change: "Change") -> Finding:
 
 
 def follows_the_flow(change: "Change") -> Finding:
-    """The protocol's sign test, for each optimizer by itself since both begin with the same heads."""
+    """The protocol's sign test, for each optimizer by itself since both begin with the same heads.
+
+    Without a condition only if it is passed with plain queries too, the setting that was chosen later.
+    """
     from scipy.stats import binomtest
 
     table = change(Winners.read())
     table = table.loc[table["matched"] == "lowest"]
-    told, met = [], []
-    for optimizer, heads in table.groupby("optimizer"):
+    told, met = [], {True: True, False: True}
+    for (shifted, optimizer), heads in table.groupby(["shifted", "optimizer"], sort=False):
         flow, adam = (int((heads[name] == heads["token"]).sum()) for name in ("flow", "adam"))
         p = binomtest(flow, flow + adam).pvalue if flow + adam else 1.0
-        met.append(flow > adam and p <= SIGNIFICANT)
-        told.append(f"{optimizer}: flow's winner in {flow} of {len(heads)} heads, Adam's in {adam} (p = {p:.2g})")
-    return holds_if(all(met), "; ".join(told))
+        met[shifted] &= flow > adam and p <= SIGNIFICANT
+        where = f"{QUERIES[shifted]}, {optimizer}"
+        told.append(f"{where}: flow's winner in {flow} of {len(heads)} heads, Adam's in {adam} (p = {p:.2g})")
+    if met[True] and not met[False]:
+        return Finding(Verdict.CONDITION, "; ".join(told))
+    return holds_if(all(met.values()), "; ".join(told))
 
 
 def winners_exchanged(table: "Table") -> "Table":
@@ -119,5 +125,5 @@ CLAIMS = (
     _claim("descent-right", "Gradient descent and momentum pick the flow's winner wherever they polarize", descents,
            mixed_up, "Adam's runs taken for gradient descent's"),
     _claim("winners", "A transformer's sink follows the flow's early winner, not Adam's, under SGD and AdamW",
-           follows_the_flow, winners_exchanged, "the two winners exchanged"),
+           follows_the_flow, winners_exchanged, "the two winners exchanged", expected=Verdict.CONDITION),
 )  # fmt: skip

@@ -5,7 +5,6 @@ mean share s up to step 10: the flow's, argmax u, and Adam's, the last key above
 key that has the largest share at two losses: 97 % of the loss at the start, and the lowest that both runs reach.
 """
 
-from itertools import product
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
@@ -28,6 +27,7 @@ LAYER = 1
 EARLY = 10  # steps
 BEGUN = 0.97  # of the first loss
 LRS = {"sgd": 1.0, "adamw": 1e-3}  # each solves the task in one epoch
+QUERIES = {True: "shifted queries", False: "plain queries"}
 WINNERS = {"flow": "flow: argmax u", "adam": "Adam: last above the mean"}
 
 
@@ -38,7 +38,7 @@ class Winners(Study):
     title: ClassVar[str] = "Which early winner a transformer's sink follows, under SGD and AdamW"
     source: ClassVar[str] = "softmaxlab"
     place: ClassVar[str] = "Study 2"
-    reports: ClassVar[str] = "Sinks follow the flow's winner under both optimizers"
+    reports: ClassVar[str] = "Sinks are not on Adam's winner; on the flow's in most heads with shifted queries only"
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "committed": {},
         "quick": {"runs": "made", "seeds": (3, 4)},
@@ -48,7 +48,6 @@ class Winners(Study):
     cost: ClassVar[dict[str, str]] = {"committed": "1 s", "quick": "4 min", "paper": "6 min", "later": "6 min"}
 
     table: ClassVar[str] = "winners.csv"
-    alike: ClassVar[tuple[str, ...]] = ("shifted",)
 
     shifted: bool = True
     seeds: Annotated[tuple[Seed, ...], Field(min_length=1)] = (0, 1, 2)
@@ -65,12 +64,12 @@ class Winners(Study):
     def draw(result: Result) -> "matplotlib.figure.Figure":
         from matplotlib.figure import Figure
 
-        table = result.to_pandas()
-        figure = Figure(figsize=(9, 4.2), layout="constrained")
-        for ax, (matched, part) in zip(figure.subplots(1, 2, sharey=True), table.groupby("matched")):
+        parts = list(result.to_pandas().groupby(["shifted", "matched"]))[::-1]
+        figure = Figure(figsize=(9, 2.1 * len(parts)), layout="constrained")
+        for ax, ((shifted, matched), part) in zip(figure.subplots(len(parts) // 2, 2, sharey=True).flat, parts):
             _draw_shares(ax, part)
-            told = f"{len(part)} heads at matched loss {part['loss'].max():.2f} ({matched})"
-            label(ax, "optimizer", "share of heads whose largest share is on it", told)
+            told = f"{QUERIES[shifted]}: {len(part)} heads at matched loss {part['loss'].max():.2f} ({matched})"
+            label(ax, "optimizer", "share of heads whose\nlargest share is on it", told)
         figure.suptitle(Winners.title, fontsize=11)
         return figure
 
@@ -78,9 +77,8 @@ class Winners(Study):
     def numbers(table: "pandas.DataFrame") -> list[Number]:
         """Intervals take heads for independent, which those of one run are not quite."""
         found = []
-        for optimizer, matched in product(LRS, ("97 %", "lowest")):
-            part = table.loc[(table["optimizer"] == optimizer) & (table["matched"] == matched)]
-            where = f"{optimizer} at loss {matched}, heads on the winner of"
+        for (shifted, optimizer, matched), part in table.groupby(["shifted", "optimizer", "matched"], sort=False):
+            where = f"{QUERIES[shifted]}, {optimizer} at loss {matched}, heads on the winner of"
             found += [counted(f"{where} {by}", (part[by] == part["token"]).to_numpy()) for by in WINNERS]
         return found
 
@@ -123,7 +121,8 @@ def _heads(run: Result, matched: str, loss: float) -> list[dict[str, Any]]:
     assert isinstance(spec, Run)
     early, at = step <= EARLY, int(np.argmax(run["track_loss"] <= loss))
     seen = spec.task.seen().any(axis=0)
-    settings = {"seed": spec.seed, "optimizer": spec.optimizer, "matched": matched}
+    assert isinstance(spec.task, Induction)
+    settings = {"shifted": spec.task.shifted, "seed": spec.seed, "optimizer": spec.optimizer, "matched": matched}
     settings |= {"step": int(step[at]), "loss": float(run["track_loss"][at])}
     rows = []
     for head in range(spec.heads):
