@@ -27,6 +27,7 @@ class Bare(Study):
     """A table of one loss."""
 
     table: ClassVar[str] = "winners.csv"
+    intervals: ClassVar[str] = "none"
     alike: ClassVar[tuple[str, ...]] = ("size",)
     size: int = 1
 
@@ -80,8 +81,9 @@ def test_rows_of_another_setting_are_told_and_not_compared():
     made = Result({"loss": np.array([2.0])}, {"loss": ("row",)})
     said = {size: Bare.seen(replace(made, spec=Bare(runs="made", size=size))) for size in (1, 2)}
     assert said == {
-        1: "1 of 1 numbers agree with the committed ones (95 % intervals meet);\nloss: 2, committed 2: agrees.",
-        2: "loss: 2.",
+        1: "1 of 1 numbers agree with the committed ones (95 % intervals meet);\nloss: 2, committed 2: agrees."
+        "\nIn brackets: none.",
+        2: "loss: 2.\nNot compared with the committed numbers, which are of another size.\nIn brackets: none.",
     }
     assert compared([Number("a", 1.0, 0.5, 1.5)], [Number("b", 1.0, 0.5, 1.5)]) == "a: 1 [0.5, 1.5]."
 

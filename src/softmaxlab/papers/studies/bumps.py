@@ -45,6 +45,7 @@ class Bumps(Study):
     cost: ClassVar[dict[str, str]] = {"committed": "1 s", "quick": "3 min", "paper": "6 min", "later": "6 min"}
 
     table: ClassVar[str] = "bumps.csv"
+    intervals: ClassVar[str] = "95 % intervals over texts"
     alike: ClassVar[tuple[str, ...]] = ("text", "length", "biases")
 
     text: str = TEXT
@@ -85,6 +86,7 @@ class Bumps(Study):
         _draw_texts(left, table, "loss", "rise of the loss, nats per token", "Loss of each text")
         _draw_texts(right, table, "top", "largest |h| over softmax's", "Massive activation of its sink")
         right.set_yscale("log")
+        right.axhline(0.5, color="k", ls=":", lw=1)  # "gone" is below
         figure.suptitle(Bumps.title, fontsize=12)
         return figure
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -95,14 +95,14 @@ def follows_the_flow(change: "Change") -> Finding:
     table = change(Winners.read())
     table = table.loc[table["matched"] == "lowest"]
     told, met = [], {True: True, False: True}
-    for (shifted, optimizer), heads in table.groupby(["shifted", "optimizer"], sort=False):
+    for (shifted, optimizer), heads in cast(Any, table.groupby(["shifted", "optimizer"], sort=False)):
         flow, adam = (int((heads[name] == heads["token"]).sum()) for name in ("flow", "adam"))
         p = binomtest(flow, flow + adam).pvalue if flow + adam else 1.0
-        met[shifted] &= flow > adam and p <= SIGNIFICANT
+        met[shifted] = met[shifted] and flow > adam and bool(p <= SIGNIFICANT)
         where = f"{QUERIES[shifted]}, {optimizer}"
         told.append(f"{where}: flow's winner in {flow} of {len(heads)} heads, Adam's in {adam} (p = {p:.2g})")
     if met[True] and not met[False]:
-        return Finding(Verdict.CONDITION, "; ".join(told))
+        return Finding(Verdict.CONDITION, "with shifted queries only; " + "; ".join(told))
     return holds_if(all(met.values()), "; ".join(told))
 
 

@@ -62,6 +62,10 @@ class Forecast(Study):
     cost: ClassVar[dict[str, str]] = {"committed": "15 s", "quick": "5 min", "paper": "1 h", "later": "6 min"}
 
     table: ClassVar[str] = "forecast.csv"
+    intervals: ClassVar[str] = (
+        "95 % bootstrap intervals over runs (of the token Wilson's); of committed numbers that rows are compared with, "
+        "those of as many runs"
+    )
     alike: ClassVar[tuple[str, ...]] = ("tokens", "epochs")
 
     maps: Annotated[tuple[str, ...], Field(min_length=1)] = MAPS
@@ -122,10 +126,12 @@ class Forecast(Study):
 
 def _marks(table: "pandas.DataFrame") -> dict[str, dict[str, Any]]:
     """How the heads of each map are drawn."""
-    looks = zip(cycle("osD^vP"), cycle(COLOURS))
+    there = set(table["map"])
+    looks = zip([*MAPS, *sorted(there - set(MAPS))], cycle("osD^vP"), cycle(COLOURS))
     return {
         map: {"marker": marker, "color": colour, "ls": "", "ms": 4, "mfc": "none"}
-        for map, (marker, colour) in zip(dict.fromkeys(table["map"]), looks)
+        for map, marker, colour in looks
+        if map in there
     }
 
 

@@ -59,6 +59,7 @@ class Mitigation(Study):
     cost: ClassVar[dict[str, str]] = {"committed": "1 s", "quick": "2 min", "paper": "30 min", "later": "7 min"}
 
     table: ClassVar[str] = "mitigation.csv"
+    intervals: ClassVar[str] = "95 % intervals of means over texts, as if those of different draws shared no part"
     alike: ClassVar[tuple[str, ...]] = ("text", "length")
 
     text: str = TEXT
@@ -124,7 +125,6 @@ class Mitigation(Study):
 
     @staticmethod
     def numbers(table: "Table") -> list[Number]:
-        """Intervals take texts for independent; those of different draws may share a part."""
         draws = sorted(set(table["draw"]))
         told = {"first": "the first token in float", "prefix": "a prefix", "bias": "biases"}
         found = [Number(f"int8 gap closed by {by}", *recovered(table, fold, *draws)) for fold, by in told.items()]

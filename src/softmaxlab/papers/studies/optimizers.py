@@ -50,6 +50,7 @@ class Choice(Study):
     cost: ClassVar[dict[str, str]] = {"committed": "1 s", "quick": "2 min", "paper": "1 h", "later": "15 min"}
 
     table: ClassVar[str] = "optimizers.csv"
+    intervals: ClassVar[str] = "where 95 % bounds of the shares cross one half; a window from inf to 0 is none"
     alike: ClassVar[tuple[str, ...]] = ("lrs",)
 
     ps: Annotated[tuple[Tokens, ...], Field(min_length=1)] = (4, 8, 32)
@@ -101,7 +102,7 @@ class Choice(Study):
 
     @staticmethod
     def numbers(table: "Table") -> list[Number]:
-        """Boundaries with torch's memories; intervals are where Wilson's bounds of the shares cross one half."""
+        """Boundaries with torch's memories."""
         found, adam = [], plain_adam(table)
         for p, scale in sorted(set(zip(adam["p"], adam["scale"]))):
             row = adam.loc[(adam["p"] == p) & (adam["scale"] == scale)]
@@ -171,20 +172,25 @@ def _draw_diagram(ax: "Axes", adam: "Table", p: int) -> Any:
     lr, scale = heat.columns.to_numpy(), heat.index.to_numpy()
     rows = np.arange(len(scale))
     image = ax.pcolormesh(_edges_of(lr), np.arange(len(scale) + 1) - 0.5, heat, cmap="cividis", vmin=0, vmax=1)
+    looks = {"found": {"marker": "|", "color": "w", "ms": 18, "mew": 2.5}}
+    looks["formula"] = {"marker": "o", "color": COLOURS[1], "mec": "w", "ms": 7}
     for i, one in zip(rows, scale):
-        if told := window(p, float(one)):
-            ax.plot(told, [i, i], "o", color=COLOURS[1], mec="w", ms=7, label="formula" if i == 0 else None)
+        edges = {"found": boundaries(lr, heat.loc[one].to_numpy()), "formula": window(p, float(one))}
+        for name, pair in edges.items():
+            ax.plot(pair or (np.nan, np.nan), [i, i], ls="", **looks[name], label=name if i == 0 else None)
     ax.set(xscale="log", yticks=rows, yticklabels=[f"{one:g}" for one in scale])
-    ax.legend(fontsize=7, loc="upper left")
+    ax.legend(fontsize=7, loc="upper left", facecolor="0.7", markerscale=0.5)
     held = "fitted" if p in FITTED else "held out"
     label(ax, "learning rate", "scale of V(0)", f"p = {p} tokens ({held})")
     return image
 
 
 def _edges_of(lr: np.ndarray) -> np.ndarray:
-    """The borders of cells that are evenly spaced in log lr."""
-    half = np.sqrt(lr[1] / lr[0]) if len(lr) > 1 else 2.0
-    return np.append(lr / half, lr[-1] * half)
+    """The borders of cells, halfway between learning rates in the logarithm."""
+    if len(lr) == 1:
+        return np.array([lr[0] / 2, 2 * lr[0]])
+    middle = np.sqrt(lr[1:] * lr[:-1])
+    return np.concatenate([[lr[0] ** 2 / middle[0]], middle, [lr[-1] ** 2 / middle[-1]]])
 
 
 def _draw_eps(ax: "Axes", table: "Table", p: int) -> None:
@@ -195,6 +201,7 @@ def _draw_eps(ax: "Axes", table: "Table", p: int) -> None:
     for k, (eps, row) in enumerate(rows.groupby("eps")):
         row = row.sort_values("lr")
         ax.plot(row["lr"], row["right"], "os^D"[k % 4] + "-", color=COLOURS[k], ms=3, label=f"eps {eps:g}")
+        ax.legend(fontsize=7)
     ax.set(xscale="log", ylim=(-0.03, 1.03))
-    ax.legend(fontsize=7)
-    label(ax, "learning rate", "share right", f"p = {p}, scale 0.1: a large eps closes the window")
+    closes = ": a large eps closes the window" if rows["eps"].nunique() > 1 else ""
+    label(ax, "learning rate", "share right", f"p = {p}, scale 0.1{closes}")

@@ -49,6 +49,7 @@ class SmallModels(Study):
     cost: ClassVar[dict[str, str]] = {"committed": "1 s", "quick": "5 min", "paper": "50 min", "later": "16 min"}
 
     table: ClassVar[str] = "small-models.csv"
+    intervals: ClassVar[str] = "where one more seed would be, 19 times of 20"
     alike: ClassVar[tuple[str, ...]] = ("context", "batch", "steps")
 
     context: Annotated[int, Field(ge=2, le=4096)] = 128
@@ -75,7 +76,9 @@ class SmallModels(Study):
     def draw(result: Result) -> "matplotlib.figure.Figure":
         from matplotlib.figure import Figure
 
-        table = with_gap(result.to_pandas())
+        study, table = result.spec, with_gap(result.to_pandas())
+        assert isinstance(study, SmallModels)
+        uniform = (1 / np.arange(1, study.context + 1)).mean()  # of the first key, over queries
         kinds = [kind for kind in KINDS if kind in set(table["kind"])]
         figure = Figure(figsize=(14, 3.8), layout="constrained")
         for ax, (name, unit) in zip(figure.subplots(1, len(TOLD)), TOLD.items()):
@@ -85,6 +88,10 @@ class SmallModels(Study):
                 ax.plot([k - 0.25, k + 0.25], [found.mean()] * 2, "-", color=COLOURS[k], lw=2)
             ax.set_xticks(range(len(kinds)), kinds, rotation=15)
             ax.set_xlim(-0.5, len(kinds) - 0.5)
+            if name == "sink":
+                ax.axhline(uniform, color="k", ls=":", lw=1, label="uniform attention")
+                ax.set_ylim(0, max(2 * uniform, 1.1 * table[name].max()))
+                ax.legend(fontsize=8)
             label(ax, "", unit, "")
         seeds = table["seed"].nunique()
         figure.suptitle(f"{SmallModels.title}\n(circles: {seeds} seed{'s' * (seeds > 1)}; lines: means)", fontsize=12)
@@ -92,7 +99,6 @@ class SmallModels(Study):
 
     @staticmethod
     def numbers(table: "Table") -> list[Number]:
-        """Intervals are for one more seed."""
         return [
             Number(f"{kind}, {unit}", *range_of_one(part[name].to_numpy()))
             for kind, part in with_gap(table).groupby("kind")

@@ -23,6 +23,7 @@ class Study(FigureSpec):
     """`runs="committed"` reads the table, whose digest is then part of the spec; "made" makes rows anew."""
 
     table: ClassVar[str]  # the file's name in `tables`
+    intervals: ClassVar[str]  # what those of its numbers are
     alike: ClassVar[tuple[str, ...]] = ()  # settings in which rows must be as the committed ones to be compared
 
     runs: Literal["committed", "made"] = "committed"
@@ -41,7 +42,8 @@ class Study(FigureSpec):
         others = [name for name in self.model_fields_set if name not in ("runs", "digest")]
         changed = [name for name in others if getattr(self, name) != type(self).model_fields[name].default]
         if self.runs == "committed" and changed:
-            raise ValueError(f'{changed[0]} is a setting of rows that are made: set runs to "made" too')
+            said = f"{changed[0]} is a setting of rows that are made"
+            raise ValueError(f'{said}: set runs to "made" too, or take the preset "committed" as it is')
         return self
 
     @model_validator(mode="after")
@@ -86,10 +88,16 @@ class Study(FigureSpec):
         study = result.spec
         assert isinstance(study, Study)
         found = study.numbers(result.to_pandas())
-        same = all(getattr(study, name) == type(study).model_fields[name].default for name in study.alike)
-        if study.runs == "committed" or not same:
-            return told(found)
-        return compared(found, study.reference())
+        other = [name for name in study.alike if getattr(study, name) != type(study).model_fields[name].default]
+        if study.runs == "committed":
+            said = told(found)
+        elif other:
+            said = (
+                f"{told(found)}\nNot compared with the committed numbers, which are of another {' and '.join(other)}."
+            )
+        else:
+            said = compared(found, study.reference())
+        return f"{said}\nIn brackets: {study.intervals}."
 
     def _run(self, device: str) -> Result:
         if self.runs == "committed" and self._digest() != self.digest:

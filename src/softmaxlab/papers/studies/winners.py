@@ -5,7 +5,7 @@ mean share s up to step 10: the flow's, argmax u, and Adam's, the last key above
 key that has the largest share at two losses: 97 % of the loss at the start, and the lowest that both runs reach.
 """
 
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
 import numpy as np
 from pydantic import Field
@@ -48,6 +48,9 @@ class Winners(Study):
     cost: ClassVar[dict[str, str]] = {"committed": "1 s", "quick": "4 min", "paper": "6 min", "later": "6 min"}
 
     table: ClassVar[str] = "winners.csv"
+    intervals: ClassVar[str] = (
+        "95 % intervals of shares, as if heads were independent, which those of a run are not quite"
+    )
 
     shifted: bool = True
     seeds: Annotated[tuple[Seed, ...], Field(min_length=1)] = (0, 1, 2)
@@ -64,20 +67,21 @@ class Winners(Study):
     def draw(result: Result) -> "matplotlib.figure.Figure":
         from matplotlib.figure import Figure
 
-        parts = list(result.to_pandas().groupby(["shifted", "matched"]))[::-1]
+        parts: list[Any] = list(result.to_pandas().groupby(["shifted", "matched"], sort=False))
         figure = Figure(figsize=(9, 2.1 * len(parts)), layout="constrained")
         for ax, ((shifted, matched), part) in zip(figure.subplots(len(parts) // 2, 2, sharey=True).flat, parts):
             _draw_shares(ax, part)
-            told = f"{QUERIES[shifted]}: {len(part)} heads at matched loss {part['loss'].max():.2f} ({matched})"
+            told = f"{QUERIES[shifted]}, matched loss {part['loss'].max():.2f} ({matched})"
             label(ax, "optimizer", "share of heads whose\nlargest share is on it", told)
-        figure.suptitle(Winners.title, fontsize=11)
+        figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=2, title="early winner of")
+        heads = len(result["head"]) // (2 * len(parts))
+        figure.suptitle(f"{Winners.title}\n({heads} heads a bar, 95 % intervals)", fontsize=11)
         return figure
 
     @staticmethod
     def numbers(table: "pandas.DataFrame") -> list[Number]:
-        """Intervals take heads for independent, which those of one run are not quite."""
-        found = []
-        for (shifted, optimizer, matched), part in table.groupby(["shifted", "optimizer", "matched"], sort=False):
+        found, parts = [], cast(Any, table.groupby(["shifted", "optimizer", "matched"], sort=False))
+        for (shifted, optimizer, matched), part in parts:
             where = f"{QUERIES[shifted]}, {optimizer} at loss {matched}, heads on the winner of"
             found += [counted(f"{where} {by}", (part[by] == part["token"]).to_numpy()) for by in WINNERS]
         return found
@@ -87,12 +91,12 @@ def _draw_shares(ax: "Axes", table: "pandas.DataFrame") -> None:
     names = list(dict.fromkeys(table["optimizer"]))
     for k, (winner, told) in enumerate(WINNERS.items()):
         parts = [table.loc[table["optimizer"] == name] for name in names]
-        shares = [(part[winner] == part["token"]).mean() for part in parts]
-        place = np.arange(len(names)) + 0.36 * (k - 0.5)
-        ax.bar(place, shares, 0.34, color=COLOURS[k], hatch=("", "//")[k], ec="w", label=told)
+        found = [counted(told, (part[winner] == part["token"]).to_numpy()) for part in parts]
+        value, low, high = (np.array([getattr(one, name) for one in found]) for name in ("value", "low", "high"))
+        place, error = np.arange(len(names)) + 0.36 * (k - 0.5), np.maximum([value - low, high - value], 0.0)
+        ax.bar(place, value, 0.34, yerr=error, capsize=3, color=COLOURS[k], hatch=("", "//")[k], ec="w", label=told)
     ax.set_xticks(range(len(names)), [{"sgd": "SGD", "adamw": "AdamW"}[name] for name in names])
     ax.set_ylim(0, 1.05)
-    ax.legend(fontsize=8, title="early winner", title_fontsize=8)
 
 
 def run_of(task: Induction, seed: int, optimizer: Any) -> Run:
