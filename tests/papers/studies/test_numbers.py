@@ -88,13 +88,6 @@ def test_rows_of_another_setting_are_told_and_not_compared():
     assert compared([Number("a", 1.0, 0.5, 1.5)], [Number("b", 1.0, 0.5, 1.5)]) == "a: 1 [0.5, 1.5]."
 
 
-def test_every_study_has_a_setting_that_was_chosen_later():
-    for study in STUDIES:
-        later = study.preset("later")
-        assert later.runs == "made"
-        assert study is Choice or any(getattr(later, name) != study.model_fields[name].default for name in study.alike)
-
-
 def test_a_share_is_counted():
     number = counted("right", np.array([True, True, False, True]))
     assert (number.value, str(number)) == (0.75, "0.75 [0.3006, 0.9544]")
