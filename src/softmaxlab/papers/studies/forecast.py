@@ -1,6 +1,5 @@
 """Study: from the first 2 % of training, which token becomes a head's sink, and when (docs/studies/forecast.md)."""
 
-from dataclasses import replace
 from itertools import cycle
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
@@ -85,12 +84,11 @@ class Forecast(Study):
         return [base.replace(heads=H, seed=seed, lr=lr, map=map) for H, seed, lr in self.cases for map in self.maps]
 
     def reference(self) -> list[Number]:
-        """Of the same maps, with intervals for as many runs of each as this spec has; from 0 for the error in time."""
+        """Of the same maps, with intervals for as many runs of each as this spec has."""
         committed = self.read()
         committed = committed.loc[committed["map"].isin(self.maps) & (committed["round"] == ROUND)]
         few = [range_of_few(measure, committed, len(self.cases)) for measure in (right_token, time_error, area_under)]
-        token, time, whether = map(wider, self.numbers(committed), *zip(*few))
-        return [token, replace(time, low=0.0), whether]
+        return list(map(wider, self.numbers(committed), *zip(*few)))
 
     def made(self, device: str) -> "pandas.DataFrame":
         import pandas
