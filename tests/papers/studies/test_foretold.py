@@ -5,6 +5,7 @@ import pandas
 import pytest
 
 from softmaxlab.papers.studies import foretold
+from softmaxlab.papers.studies.forecast import Forecast
 from softmaxlab.papers.studies.foretold import area_under, criteria, dealt, extrapolation, right_token, time_error
 
 
@@ -65,6 +66,29 @@ def test_dealing_keeps_the_forecasts_and_mixes_them():
     assert sorted(mixed["forecast_share"]) == sorted(table["forecast_share"])
     assert not mixed["forecast_share"].equals(table["forecast_share"])
     assert mixed["share"].equals(table["share"])
+
+
+def test_the_range_of_times_holds_runs_that_are_left_out():
+    """Of the committed runs of both rounds that are told a time; percentiles of the others' errors hold far fewer."""
+    held = {"Student's": 0, "percentiles": 0}
+    left_out = 0
+    for _, runs in Forecast.read().groupby(["round", "map"]):
+        errors = runs.groupby(foretold.RUN).apply(time_error, "forecast").dropna()
+        if len(errors) < 3:
+            continue
+        for run, error in errors.items():
+            others = runs.set_index(foretold.RUN).drop(run).reset_index()
+            low, high = foretold.range_of_times(1, others)
+            held["Student's"] += low <= error <= high
+            low, high = np.percentile(errors.drop(run), [2.5, 97.5])
+            held["percentiles"] += low <= error <= high
+            left_out += 1
+    assert left_out == 51
+    assert held == {"Student's": 47, "percentiles": 34}  # 92 and 67 %, of 95
+
+
+def test_without_runs_that_are_told_a_time_there_is_no_range():
+    assert np.isnan(foretold.range_of_times(1, made_up().assign(forecast_step=np.inf))).all()
 
 
 def test_without_both_kinds_there_is_no_area():

@@ -17,7 +17,7 @@ from softmaxlab.papers.studies.bias_rule import TASKS, BiasRule
 from softmaxlab.papers.studies.bumps import Bumps
 from softmaxlab.papers.studies.forecast import Forecast
 from softmaxlab.papers.studies.foretold import area_under, right_token, time_error
-from softmaxlab.papers.studies.numbers import Number, compared, counted, interval, range_of_one, wider, wilson
+from softmaxlab.papers.studies.numbers import Number, compared, counted, interval, range_of, wider, wilson
 from softmaxlab.papers.studies.optimizers import Choice
 from softmaxlab.papers.studies.study import Study
 from softmaxlab.papers.studies.winners import Winners
@@ -48,10 +48,12 @@ def test_the_interval_is_student_s():
     mean, low, high = interval(x)
     assert mean == 2.5
     assert (high - low) / 2 == pytest.approx(3.182446 * np.sqrt(5 / 3) / 2, rel=1e-6)  # t with three degrees of freedom
-    mean, low, high = range_of_one(x)
+    mean, low, high = range_of(1, x)
     assert mean == 2.5
     assert (high - low) / 2 == pytest.approx(3.182446 * np.sqrt(5 / 3 * (1 + 1 / 4)), rel=1e-6)
-    assert range_of_one(x[:1]) == (1.0, 1.0, 1.0)
+    _, low, high = range_of(4, x)
+    assert (high - low) / 2 == pytest.approx(3.182446 * np.sqrt(5 / 3 * (1 / 4 + 1 / 4)), rel=1e-6)
+    assert range_of(1, x[:1]) == (1.0, 1.0, 1.0)
 
 
 @given(st.integers(1, 200).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))

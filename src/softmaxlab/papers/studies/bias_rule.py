@@ -13,7 +13,7 @@ from softmaxlab.core.result import Outcome, Result, Status
 from softmaxlab.core.spec import Spec
 from softmaxlab.papers.lines import label
 from softmaxlab.papers.studies.making import results_of
-from softmaxlab.papers.studies.numbers import Number, range_of_one
+from softmaxlab.papers.studies.numbers import Number, range_of
 from softmaxlab.papers.studies.study import Seed, Study
 from softmaxlab.papers.style import COLOURS
 from softmaxlab.specialization.fixed_points import unspecialised_fixed_point
@@ -112,7 +112,7 @@ class BiasRule(Study):
         found = []
         for task, b in sorted(set(zip(table["task"], table["b"]))):
             part = table.loc[(table["task"] == task) & (table["b"] == b)]
-            found.append(Number(f"{task}, loss at b = {b:g}", *range_of_one(part["loss"].to_numpy())))
+            found.append(Number(f"{task}, loss at b = {b:g}", *range_of(1, part["loss"].to_numpy())))
         return found + [number for task in TASKS for number in _above(table, task)]
 
 
@@ -154,7 +154,7 @@ def _above(table: "Table", task: str) -> list[Number]:
         return []
     best = losses.mean(skipna=False).idxmin(skipna=False)
     share = (losses[RULE] / losses[best] - 1).to_numpy()
-    return [Number(f"{task}, the rule above the best", *range_of_one(share))]
+    return [Number(f"{task}, the rule above the best", *range_of(1, share))]
 
 
 def excess(table: "Table", task: str) -> "pandas.Series":

@@ -16,9 +16,9 @@ from softmaxlab.papers.studies.foretold import (
     area_under,
     criteria,
     range_of_few,
+    range_of_times,
     right_token,
     rows_of,
-    time_error,
 )
 from softmaxlab.papers.studies.making import results_of
 from softmaxlab.papers.studies.numbers import Number, wider, wilson
@@ -54,7 +54,7 @@ class Forecast(Study):
     reports: ClassVar[str] = "Sinks come within a factor of 2 of their time; whether one forms is told by the map alone"
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "committed": {},
-        "quick": {"runs": "made", "maps": ("softmax", "sigmoid"), "cases": ((4, 15, 1e-3),)},
+        "quick": {"runs": "made", "maps": ("softmax", "sigmoid"), "cases": ((4, 16, 1e-3),)},
         "paper": {"runs": "made"},
         "later": {"runs": "made", "maps": ("softmax",), "cases": ((4, 13, 1e-3), (4, 14, 1e-3)), "tokens": 20},
     }
@@ -87,7 +87,9 @@ class Forecast(Study):
         """Of the same maps, with intervals for as many runs of each as this spec has."""
         committed = self.read()
         committed = committed.loc[committed["map"].isin(self.maps) & (committed["round"] == ROUND)]
-        few = [range_of_few(measure, committed, len(self.cases)) for measure in (right_token, time_error, area_under)]
+        n = len(self.cases)
+        token, whether = (range_of_few(measure, committed, n) for measure in (right_token, area_under))
+        few = (token, range_of_times(n, committed), whether)
         return list(map(wider, self.numbers(committed), *zip(*few)))
 
     def made(self, device: str) -> "pandas.DataFrame":

@@ -15,7 +15,7 @@ from softmaxlab.core.random import generator
 from softmaxlab.core.result import Result
 from softmaxlab.errors import SpecError
 from softmaxlab.measure.sinks import SINK
-from softmaxlab.papers.studies.numbers import LEVEL, Number
+from softmaxlab.papers.studies.numbers import LEVEL, Number, range_of
 from softmaxlab.training import Run, forecast
 
 if TYPE_CHECKING:
@@ -165,6 +165,20 @@ def _number(name: str, measure: Measure, table: "Table", of: str) -> Number:
     draws = generator(0, "bootstrap").integers(len(runs), size=(RESAMPLES, len(runs)))
     found = [measure(table.iloc[np.concatenate([runs[i] for i in draw])], of) for draw in draws]
     return Number(name, measure(table, of), *_bounds(found))
+
+
+def range_of_times(n: int, table: "Table") -> tuple[float, float]:
+    """Student's bounds of the time error of n further runs of each map, in the logarithm since errors are sizes.
+
+    Percentiles of N runs would hold at most (N − 1)/(N + 1) of further ones, of eight 78 %. With several maps the
+    bounds are wide: as if only n runs of all maps were told a time.
+    """
+    errors = np.array([time_error(run, "forecast") for _, run in table.groupby(RUN)])
+    errors = errors[np.isfinite(errors)]
+    if not len(errors):
+        return np.nan, np.nan
+    _, low, high = range_of(n, np.log(errors))
+    return float(np.exp(low)), float(np.exp(high))
 
 
 def range_of_few(measure: Measure, table: "Table", each: int) -> tuple[float, float]:

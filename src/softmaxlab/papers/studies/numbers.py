@@ -36,12 +36,12 @@ def interval(x: np.ndarray) -> tuple[float, float, float]:
     return float(x.mean()), float(x.mean() - half), float(x.mean() + half)
 
 
-def range_of_one(x: np.ndarray) -> tuple[float, float, float]:
-    """Mean and the interval that holds 95 % of further single values; of a single value that value."""
+def range_of(n: int, x: np.ndarray) -> tuple[float, float, float]:
+    """Mean and the interval that holds 95 % of means of n further values; of a single value that value."""
     if len(x) == 1:
         return float(x[0]), float(x[0]), float(x[0])
     mean, low, high = interval(x)
-    wider = np.sqrt(len(x) + 1)
+    wider = np.sqrt(1 + len(x) / n)
     return mean, float(mean + wider * (low - mean)), float(mean + wider * (high - mean))
 
 

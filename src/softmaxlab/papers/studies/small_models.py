@@ -12,7 +12,7 @@ from pydantic import Field
 from softmaxlab.core.result import Result
 from softmaxlab.papers.lines import label
 from softmaxlab.papers.studies.making import results_of
-from softmaxlab.papers.studies.numbers import Number, range_of_one
+from softmaxlab.papers.studies.numbers import Number, range_of
 from softmaxlab.papers.studies.study import Seed, Study
 from softmaxlab.papers.style import COLOURS
 
@@ -100,7 +100,7 @@ class SmallModels(Study):
     @staticmethod
     def numbers(table: "Table") -> list[Number]:
         return [
-            Number(f"{kind}, {unit}", *range_of_one(part[name].to_numpy()))
+            Number(f"{kind}, {unit}", *range_of(1, part[name].to_numpy()))
             for kind, part in with_gap(table).groupby("kind")
             for name, unit in TOLD.items()
         ]
