@@ -40,7 +40,7 @@ def _print_table(checks: list) -> None:
 
     table = Table(title="claims", title_justify="left", show_lines=True)
     table.add_column("claim", no_wrap=True)
-    table.add_column("paper says · measured · tolerance · control")
+    table.add_column("says · measured · tolerance · control")
     table.add_column("verdict")
     for done in checks:
         claim = done.claim

@@ -217,14 +217,15 @@ def _draw_folds(ax: "Axes", table: "Table") -> None:
 
 def _draw_biases(ax: "Axes", table: "Table") -> None:
     draws = sorted(set(table["draw"]))
-    for k, heads in enumerate(("all", "sink")):
+    looks = {"all": ("o", COLOURS[6]), "sink": ("s", COLOURS[4])}  # colours that no draw has
+    for heads, (marker, colour) in looks.items():
         for draw in draws:
             losses_of = curve(table, draw, heads)
             rises = losses_of.to_numpy() - losses(table, draw, "none")[:, None]
             found = np.array([interval(rise) for rise in rises.T])
             told = f"{heads} heads" if draw == draws[0] else None
-            ax.plot(losses_of.columns, found[:, 0], "os"[k] + "-", color=COLOURS[k], ms=3, label=told)
-            ax.fill_between(losses_of.columns, found[:, 1], found[:, 2], color=COLOURS[k], alpha=0.15)
+            ax.plot(losses_of.columns, found[:, 0], marker + "-", color=colour, ms=3, label=told)
+            ax.fill_between(losses_of.columns, found[:, 1], found[:, 2], color=colour, alpha=0.15)
     ax.set_yscale("symlog", linthresh=0.01)
     ax.legend(fontsize=8, title="softmax-1 in", title_fontsize=8)
     label(ax, "bias b", "rise of the loss, nats per token", "softmax-1 put in place of softmax")
