@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from softmaxlab.core.simulate import simulate
+from softmaxlab.errors import SpecError
 from softmaxlab.papers.claim import Verdict
 from softmaxlab.papers.studies import bias_rule, mitigation, small_models
 from softmaxlab.papers.studies.bias_rule import RULE, TASKS, BiasRule, HeldBias, excess
@@ -16,6 +17,7 @@ from softmaxlab.papers.studies.claims_mitigation import (
     bias_for,
     falls_again,
     gone_with_the_loss,
+    leads,
     mirrored,
     near_the_best,
     worse_away_from_zero,
@@ -127,6 +129,26 @@ def test_the_rule_is_judged_where_biases_differ():
     assert judged([1.0, 1.3, 1.2]) is Verdict.HOLDS, "induction, on which all are equal, does not count"
     assert judged([1.2, 1.0, 1.3]) is Verdict.FAILS
     assert judged([1.0, 1.0, 1.0]) is Verdict.FAILS, "nothing is left that counts"
+    alone = near_the_best(lambda _: table.loc[language].assign(loss=[1.0, 1.3, 1.2]))
+    assert alone.verdict is Verdict.HOLDS
+    assert "induction" not in alone.measured
+    with pytest.raises(SpecError, match="this claim is about the rule's bias, 0, of which these rows have none"):
+        near_the_best(lambda _: table.loc[table["b"] > 0])
+
+
+def test_losses_that_are_missing_are_not_skipped():
+    table = made_up()
+    table.loc[table["b"] == -2.0, "loss"] = np.nan
+    with pytest.raises(SpecError, match="a text of draw 0 has no loss at one of its biases"):
+        steepest_fall(table, 0, "all")
+    single = pandas.DataFrame({"text": 3, "b": [-np.inf, -2.0, 0.0], "loss": [3.0, np.nan, 3.1], "top": 1.0})
+    with pytest.raises(SpecError, match="text 3 has no loss at one of its biases"):
+        bumps(single)
+
+
+def test_one_seed_cannot_lead_in_two():
+    with pytest.raises(SpecError, match="this claim is about 2 seeds and more, these rows have 1"):
+        leads(lambda table: table.query("seed == 0"))
 
 
 def test_one_draw_that_falls_again_is_enough():

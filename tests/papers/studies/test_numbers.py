@@ -16,7 +16,7 @@ from softmaxlab.papers.studies import foretold
 from softmaxlab.papers.studies.bias_rule import TASKS, BiasRule
 from softmaxlab.papers.studies.bumps import Bumps
 from softmaxlab.papers.studies.forecast import Forecast
-from softmaxlab.papers.studies.foretold import area_under, right_token, time_error
+from softmaxlab.papers.studies.foretold import area_under, lateness, right_token
 from softmaxlab.papers.studies.numbers import Number, compared, counted, interval, range_of, wider, wilson
 from softmaxlab.papers.studies.optimizers import Choice
 from softmaxlab.papers.studies.study import Study
@@ -68,15 +68,19 @@ def test_wilson_s_bounds_are_where_the_share_is_two_errors_away(case):
 def test_intervals_that_meet_agree():
     committed = [Number("a", 1.0, 0.5, 1.5), Number("b", 1.0, 0.5, 1.5), Number("not made", 0.0, 0.0, 0.0)]
     made = [Number("a", 1.6, 1.4, 1.8), Number("b", 2.0, 2.0, 2.0), Number("new", 0.0, 0.0, 0.0)]
-    said = compared(made, committed).splitlines()
-    assert said[0] == "1 of 2 numbers agree with the committed ones (95 % intervals meet);"
-    assert said[1] == "b: 2, committed 1 [0.5, 1.5]: DIFFERS;", "what differs comes first"
-    assert said[2] == "a: 1.6 [1.4, 1.8], committed 1 [0.5, 1.5]: agrees."
-    none = compared([Number("a", np.nan, np.nan, np.nan)], committed)
-    assert none.splitlines() == [
-        "0 of 0 numbers agree with the committed ones (95 % intervals meet);",
-        "a: cannot be compared, these rows are too few.",
+    assert compared(made, committed).splitlines() == [
+        "1 of 2 numbers agree with the committed ones (95 % intervals meet);",
+        "b: 2, committed 1 [0.5, 1.5]: DIFFERS;",  # what differs comes first
+        "a: 1.6 [1.4, 1.8], committed 1 [0.5, 1.5]: agrees;",
+        "new: 0, not compared.",
     ]
+
+
+def test_what_is_not_a_number_is_not_compared():
+    none, one = Number("a", np.nan, np.nan, np.nan), Number("a", 1.0, 0.5, 1.5)
+    head = "0 of 0 numbers agree with the committed ones (95 % intervals meet), 1 cannot be compared;"
+    assert compared([none], [one]).splitlines() == [head, "a: nan, committed 1 [0.5, 1.5]: cannot be compared."]
+    assert compared([one], [none]).splitlines() == [head, "a: 1 [0.5, 1.5], committed nan: cannot be compared."]
 
 
 def test_rows_of_another_setting_are_told_and_not_compared():
@@ -109,12 +113,13 @@ def test_numbers_are_compared_with_those_of_their_own_kind(monkeypatch):
     assert {number.name for number in swept.reference()} == {
         f"{task}, {what}" for task in TASKS for what in ("loss at b = 0", "loss at b = 5", "the rule above the best")
     }
+    other = swept.replace(biases=(0.0, 1.0, 6.0)).reference()
+    assert {number.name for number in other} == {f"{task}, loss at b = {b}" for task in TASKS for b in (0, 1)}, (
+        "the best of other biases is another"
+    )
     few, all_runs = Forecast.preset("quick"), Forecast.read().query("round == 2")
     assert [number.value for number in few.reference()] == pytest.approx(
-        [
-            measure(all_runs[all_runs["map"].isin(few.maps)], "forecast")
-            for measure in (right_token, time_error, area_under)
-        ]
+        [measure(all_runs[all_runs["map"].isin(few.maps)]) for measure in (right_token, lateness, area_under)]
     )
     widths = [number.high - number.low for number in few.reference()]
     more = few.replace(cases=tuple((4, seed, 1e-3) for seed in range(20)))
@@ -160,3 +165,7 @@ def test_settings_of_rows_that_are_not_made_are_refused():
     with pytest.raises(SpecError, match=r"maps must not name anything twice, got \('softmax', 'softmax'\)"):
         Forecast(runs="made", maps=("softmax", "softmax"))
     assert Forecast.preset("committed").replace(runs="made", maps=("softmax",)).maps == ("softmax",)
+    with pytest.raises(SpecError, match=r"epsilons must have 1e-08, at which boundaries are told, got \(0.0001,\)"):
+        Choice(runs="made", epsilons=(1e-4,))
+    with pytest.raises(SpecError, match=r"the rule's bias must be within 0.01 of 0, got -0.162 for language model"):
+        BiasRule(runs="made", heads=1, context=2, tasks=("language model",))

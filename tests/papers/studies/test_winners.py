@@ -5,8 +5,11 @@ import pytest
 
 import softmaxlab as sl
 from softmaxlab.errors import SpecError
+from softmaxlab.papers.catalogue import claims
+from softmaxlab.papers.claim import Verdict
+from softmaxlab.papers.studies.claims_optimizers import follows_the_flow
 from softmaxlab.papers.studies.making import results_of
-from softmaxlab.papers.studies.winners import LAYER, last_above, rows_of, run_of
+from softmaxlab.papers.studies.winners import LAYER, Winners, last_above, rows_of, run_of
 from softmaxlab.training import Induction
 
 KEYS = 12
@@ -49,6 +52,28 @@ def test_rows_have_early_winners_and_the_key_at_the_matched_loss():
     }  # fmt: skip
     assert rows.loc[("sgd", "lowest"), "token"] == 6
     assert rows.loc[("adamw", "lowest"), "token"] == 4, "where it reached what the other did, not its own end"
+
+
+def test_a_loss_that_is_not_reached_has_no_row():
+    still = [tracked(name, np.full(5, 4.0), np.zeros(KEYS), np.zeros((5, KEYS))) for name in ("sgd", "adamw")]
+    with pytest.raises(SpecError, match=r"sgd with seed 0 never reaches the loss 3.88 \(97 %\)"):
+        rows_of(still)
+
+
+def test_rows_of_one_setting_are_judged_by_themselves():
+    table = Winners.read()
+    verdicts = {
+        shifted: follows_the_flow(lambda _, shifted=shifted: table.loc[table["shifted"] == shifted]).verdict
+        for shifted in (True, False)
+    }
+    assert verdicts == {True: Verdict.HOLDS, False: Verdict.FAILS}
+    assert follows_the_flow(lambda _: table).verdict is Verdict.CONDITION
+
+
+@pytest.mark.parametrize("claim", claims(["studies"]), ids=lambda claim: claim.id)
+def test_a_claim_without_its_rows_says_so(claim):
+    with pytest.raises(SpecError):
+        claim.judge(lambda table: table[:0])
 
 
 def test_a_study_says_why_its_runs_failed():

@@ -4,10 +4,10 @@ Protocol and derivation: docs/studies/mitigation.md. A row is a trained model: t
 and, for induction, the cross-entropy at the last position alone.
 """
 
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, cast
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from softmaxlab.core.result import Outcome, Result, Status
 from softmaxlab.core.spec import Spec
@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 MAP = "softmax1"
 EPOCHS, STEPS = 2, 150  # of induction, of the language model
 TASKS = ("induction", "language model")
-RULE = 0.0  # the swept bias that stands for b*, which is within 0.01 of it
+RULE = 0.0  # the swept bias that stands for b*
+CLOSE = 0.01  # to b*, for that
+ABOVE = "the rule above the best"
 NEAR = 0.1  # the protocol's: excess over the best loss, as a share of it
 
 
@@ -59,9 +61,17 @@ class BiasRule(Study):
     seeds: Annotated[tuple[Seed, ...], Field(min_length=1)] = (0, 1, 2)
 
     def reference(self) -> list[Number]:
-        """Of the same biases, among which the best is looked for."""
+        """Of the same biases, among which the best is looked for: if some were not swept, that is not compared."""
         committed = self.read()
-        return self.numbers(committed.loc[committed["b"].isin(self.biases)])
+        found = self.numbers(committed.loc[committed["b"].isin(self.biases)])
+        return [one for one in found if ABOVE not in one.name or set(self.biases) <= set(committed["b"])]
+
+    @model_validator(mode="after")
+    def _check_rule(self) -> Self:
+        for task in self.tasks:
+            if abs((b := self.rule(task)) - RULE) > CLOSE:
+                raise ValueError(f"the rule's bias must be within {CLOSE} of {RULE:g}, got {b:.3g} for {task}")
+        return self
 
     def made(self, device: str) -> "Table":
         import pandas
@@ -154,7 +164,7 @@ def _above(table: "Table", task: str) -> list[Number]:
         return []
     best = losses.mean(skipna=False).idxmin(skipna=False)
     share = (losses[RULE] / losses[best] - 1).to_numpy()
-    return [Number(f"{task}, the rule above the best", *range_of(1, share))]
+    return [Number(f"{task}, {ABOVE}", *range_of(1, share))]
 
 
 def excess(table: "Table", task: str) -> "pandas.Series":

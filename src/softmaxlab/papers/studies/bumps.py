@@ -11,6 +11,7 @@ import numpy as np
 from pydantic import Field
 
 from softmaxlab.core.result import Result
+from softmaxlab.errors import SpecError
 from softmaxlab.papers.lines import label
 from softmaxlab.papers.studies.mitigation import CALIBRATION, MODEL, OFF, TEXT
 from softmaxlab.papers.studies.numbers import Number, counted, interval
@@ -119,6 +120,8 @@ def bumps(table: "Table") -> "Table":
     for text, one in table.groupby("text"):
         one = one.sort_values("b")
         b, loss, top = (one[name].to_numpy() for name in ("b", "loss", "top"))
+        if np.isnan(loss).any():
+            raise SpecError(f"text {text} has no loss at one of its biases")
         fall, i, j = max((loss[i] - loss[j], i, j) for i, j in combinations(range(len(b)), 2))
         if fall > BUMP:
             rows.append((text, b[i], b[j], fall, top[i] < min(top[0], top[j]) / 2))

@@ -1,7 +1,7 @@
 """Who wins under an optimizer: shares of right winners over learning rates, and where they cross one half.
 
 The model and the starts are those of the protocol in docs/studies/optimizers.md: logistic loss, ‖β*‖ = 1, a(0) = 0,
-V(0) ~ scale·N. A run is right if the largest weight at its end is on argmax u(0).
+V(0) ~ scale·N. A run is right if the largest weight at its end is on argmax u(0), and on no other token.
 """
 
 from collections.abc import Sequence
@@ -18,6 +18,7 @@ HORIZON = 10.0  # lr·steps of Adam: scores move by about lr a step
 LEAST_STEPS = 1000
 DESCENT_STEPS = 100_000  # of gradient descent and momentum, whose speed is not their lr
 HALF = 0.5
+LEAD = 1e-9  # of a winner over all others: where weight decay makes all weights equal, rounding picks the largest
 HALF_DECADES = tuple((10.0 ** np.arange(-4.0, 0.01, 0.5)).tolist())
 
 
@@ -36,10 +37,10 @@ class Setting:
 
 
 def others(p: int, scale: float) -> dict[Setting, tuple[float, ...]]:
-    """Other optimizers, weight decay and noise, each with its learning rates."""
+    """Other optimizers, weight decay and noise, each with its learning rates; AdamW without decay is Adam."""
     few: dict[str, tuple[float, ...]] = {"gd": (0.1, 1.0), "momentum": (0.01, 0.1)}
-    found = {}
-    for optimizer in ("gd", "momentum", "adam", "adamw"):
+    found = {Setting(p, scale, optimizer="adamw", decay=decay): HALF_DECADES for decay in (0.01, 0.1)}
+    for optimizer in ("gd", "momentum", "adam"):
         lrs = few.get(optimizer, HALF_DECADES)
         found |= {Setting(p, scale, optimizer=optimizer, decay=decay): lrs for decay in (0.0, 0.01, 0.1)}
         lrs = lrs[-1:] if optimizer in few else lrs
@@ -48,10 +49,16 @@ def others(p: int, scale: float) -> dict[Setting, tuple[float, ...]]:
 
 
 def share(setting: Setting, lr: float, seeds: Sequence[int]) -> dict[str, Any]:
-    """The row of a cell: the share of right runs, and the median of the largest weight."""
+    """The row of a cell: the share of right runs, and the median of the largest weight; NaN if a run diverged."""
     ends = _ends(setting, lr, seeds)
-    right, largest = (ends.argmax(axis=1) == 0).mean(), np.median(ends.max(axis=1))
-    return asdict(setting) | {"lr": lr, "right": right, "largest": largest, "seeds": len(seeds)}
+    return asdict(setting) | {"lr": lr, "right": right_share(ends), "largest": np.median(ends.max(axis=1)),
+                              "seeds": len(seeds)}  # fmt: skip
+
+
+def right_share(ends: np.ndarray) -> float:
+    """Of last weights [seed, token], those on token 0."""
+    won = ends[:, 0] > ends[:, 1:].max(axis=1) + LEAD
+    return float(np.where(np.isnan(ends).any(axis=1), np.nan, won).mean())
 
 
 def _ends(setting: Setting, lr: float, seeds: Sequence[int]) -> np.ndarray:
@@ -60,7 +67,7 @@ def _ends(setting: Setting, lr: float, seeds: Sequence[int]) -> np.ndarray:
     steps = max(LEAST_STEPS, round(HORIZON / lr)) if adaptive else DESCENT_STEPS
     specs = [_descent(setting, lr, steps, seed) for seed in seeds]
     if setting.noise:
-        return noisy_ends(specs, setting.noise)
+        return noisy_ends(specs, setting.noise, seeds)
     return np.array([run["scores"][-1] for run in descend_many(specs)])
 
 

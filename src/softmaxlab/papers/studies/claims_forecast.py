@@ -1,6 +1,5 @@
 """What the forecast study asked, judged on its table: docs/studies/forecast.md."""
 
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,10 +10,7 @@ from softmaxlab.papers.studies.foretold import KNOWN, Criterion, criteria, timed
 from softmaxlab.papers.studies.judging import holds_if, study_claim
 
 if TYPE_CHECKING:
-    import pandas
-
-    Table = pandas.DataFrame
-    Change = Callable[[Table], Table]
+    from softmaxlab.papers.studies.judging import Change, Table
 
 SLOW = 8.0  # times too late: three octaves, where the protocol allows a median of one
 
@@ -61,7 +57,7 @@ def token(change: "Change", round: int) -> Finding:
 def time(change: "Change", round: int) -> Finding:
     found, table = _judged(change, round, "time")
     late = table.loc[(table["share"] > SINK) & (table["step"] > KNOWN)]
-    return _finding(found, f" over {len(timed(table, 'forecast'))} of {len(late)} heads that get a sink later")
+    return _finding(found, f" over {len(timed(table))} of {len(late)} heads that get a sink later")
 
 
 def whether(change: "Change", round: int) -> Finding:

@@ -1,23 +1,20 @@
-"""What the mitigation study asked, judged on its three tables: docs/studies/mitigation.md."""
+"""What the mitigation study asked, judged on its four tables: docs/studies/mitigation.md."""
 
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from softmaxlab.errors import SpecError
 from softmaxlab.papers.claim import Finding, Verdict
-from softmaxlab.papers.studies.bias_rule import NEAR, RULE, TASKS, BiasRule, excess
+from softmaxlab.papers.studies.bias_rule import NEAR, RULE, BiasRule, excess
 from softmaxlab.papers.studies.bumps import Bumps, bumps
-from softmaxlab.papers.studies.judging import holds_if, study_claim
-from softmaxlab.papers.studies.mitigation import Fall, Mitigation, recovered, steepest_fall
+from softmaxlab.papers.studies.judging import holds_if, needed, study_claim
+from softmaxlab.papers.studies.mitigation import Fall, Mitigation, draws, recovered, steepest_fall
 from softmaxlab.papers.studies.small_models import MEASURES, SmallModels, seeds_led
 
 if TYPE_CHECKING:
-    import pandas
-
-    Table = pandas.DataFrame
-    Change = Callable[[Table], Table]
+    from softmaxlab.papers.studies.judging import Change, Table
 
 HALF = 0.5  # of the damage; of what the prefix recovers
 ERRORS = 2.0  # standard errors by which a loss lies above that of a larger bias
@@ -26,27 +23,27 @@ SEEDS = 2  # of three, in which softmax leads
 
 
 def closes(change: "Change", fold: str) -> Finding:
-    table = change(Mitigation.read())
-    found = [recovered(table, fold, draw) for draw in _draws(table)]
+    table = needed(change(Mitigation.read()), "losses of texts")
+    found = [recovered(table, fold, draw) for draw in draws(table)]
     told = ", ".join(f"{value:.2f} [{low:.2f}, {high:.2f}]" for value, low, high in found)
     return holds_if(all(low > HALF for _, low, _ in found), f"it closes {told} of the int8 gap")
 
 
 def bias(change: "Change") -> Finding:
-    table = change(Mitigation.read())
-    pairs = [[recovered(table, fold, draw)[0] for fold in ("bias", "prefix")] for draw in _draws(table)]
+    table = needed(change(Mitigation.read()), "losses of texts")
+    pairs = [[recovered(table, fold, draw)[0] for fold in ("bias", "prefix")] for draw in draws(table)]
     told = ", ".join(f"{own:.2f} (prefix {other:.2f})" for own, other in pairs)
     return holds_if(all(own >= HALF * other for own, other in pairs), f"biases close {told} of the int8 gap")
 
 
 def falls_again(change: "Change") -> Finding:
-    table = change(Mitigation.read())
-    found = [steepest_fall(table, draw, "all") for draw in _draws(table)]
+    table = needed(change(Mitigation.read()), "losses of texts")
+    found = [steepest_fall(table, draw, "all") for draw in draws(table)]
     return holds_if(any(fall.errors > ERRORS for fall in found), "; ".join(map(_told, found)))
 
 
 def gone_at_bumps(change: "Change") -> Finding:
-    table = change(Bumps.read())
+    table = needed(change(Bumps.read()), "losses of texts")
     gone = bumps(table)["small"].tolist()
     told = f"{len(gone)} of {table['text'].nunique()} texts have a bump, at {sum(gone)} it is gone"
     return holds_if(len(gone) >= FEWEST and sum(gone) >= MOST * len(gone), told)
@@ -54,7 +51,9 @@ def gone_at_bumps(change: "Change") -> Finding:
 
 def leads(change: "Change") -> Finding:
     table = change(SmallModels.read())
-    seeds = table["seed"].nunique()
+    seeds = len(set(table["seed"]))
+    if seeds < SEEDS:
+        raise SpecError(f"this claim is about {SEEDS} seeds and more, these rows have {seeds}")
     found = {name: seeds_led(table, "softmax", measure) for measure, name in MEASURES.items()}
     told = "; ".join(f"{name}: softmax's in {led} of {seeds} seeds" for name, led in found.items())
     return holds_if(min(found.values()) >= SEEDS, told)
@@ -63,17 +62,14 @@ def leads(change: "Change") -> Finding:
 def near_the_best(change: "Change") -> Finding:
     """A task on which every bias is near the best does not count, as the protocol has it."""
     table = change(BiasRule.read())
+    rules = needed(table.loc[table["b"] == RULE], f"the rule's bias, {RULE:g}")
     counted, told = [], []
-    for task in TASKS:
+    for task in dict.fromkeys(rules["task"]):
         above = excess(table, task)
         near = above <= NEAR
         counted += [] if near.all() else [near[RULE]]
         told.append(f"{task}: {100 * above[RULE]:.1f} % above the best, {near.sum()} of {len(near)} biases within 10 %")
     return holds_if(bool(counted) and all(counted), "; ".join(told))
-
-
-def _draws(table: "Table") -> list[int]:
-    return sorted(set(table["draw"]))
 
 
 def _told(fall: Fall) -> str:

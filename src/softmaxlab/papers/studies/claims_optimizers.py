@@ -1,22 +1,16 @@
 """What the optimizers study asked, judged on its table: docs/studies/optimizers.md."""
 
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-import numpy as np
-
 from softmaxlab.papers.claim import Finding, Verdict
-from softmaxlab.papers.studies.judging import holds_if, study_claim
-from softmaxlab.papers.studies.optimizers import BETAS, FACTOR, Choice, Edge, edges
+from softmaxlab.papers.studies.judging import holds_if, needed, study_claim
+from softmaxlab.papers.studies.optimizers import BETAS, FACTOR, Choice, Edge, edges, noiseless_adam, plain_adam
 from softmaxlab.papers.studies.window import window
 from softmaxlab.papers.studies.winners import QUERIES, Winners
 
 if TYPE_CHECKING:
-    import pandas
-
-    Table = pandas.DataFrame
-    Change = Callable[[Table], Table]
+    from softmaxlab.papers.studies.judging import Change, Table
 
 HELD_OUT = 32
 POLARIZED = 0.9  # the protocol's: a largest weight that is an end
@@ -67,22 +61,23 @@ def upper_edges(change: "Change") -> Finding:
 
 
 def _held_out(change: "Change") -> list[Edge]:
-    found = edges(change(Choice.read()))
-    return [e for e in found if e.p == HELD_OUT and (e.beta1, e.beta2) == BETAS]
+    table = change(Choice.read())
+    return edges(needed(plain_adam(table.loc[table["p"] == HELD_OUT]), f"Adam at p = {HELD_OUT}"))
 
 
 def memories(change: "Change") -> Finding:
-    found = edges(change(Choice.read()))
-    return _finding([e for e in found if e.p == HELD_OUT and (e.beta1, e.beta2) != BETAS])
+    table = noiseless_adam(change(Choice.read()))
+    other = (table["beta1"] != BETAS[0]) | (table["beta2"] != BETAS[1])
+    return _finding(edges(needed(table.loc[other & (table["p"] == HELD_OUT)], f"other memories at p = {HELD_OUT}")))
 
 
 def descents(change: "Change") -> Finding:
     table = change(Choice.read())
     rows = table.loc[table["optimizer"].isin(["gd", "momentum"]) & (table["noise"] == 0)]
-    rows = rows.loc[rows["largest"] > POLARIZED]
-    least = rows["right"].min() if len(rows) else np.nan
+    rows = needed(rows.loc[rows["largest"] > POLARIZED], "gradient descent and momentum that polarize")
+    least = rows["right"].min(skipna=False)
     told = f"least share of right winners {least:.2f} over {len(rows)} polarized cells"
-    return holds_if(least >= RIGHT, told)
+    return holds_if(bool(least >= RIGHT), told)
 
 
 def follows_the_flow(change: "Change") -> Finding:
@@ -93,15 +88,15 @@ def follows_the_flow(change: "Change") -> Finding:
     from scipy.stats import binomtest
 
     table = change(Winners.read())
-    table = table.loc[table["matched"] == "lowest"]
-    told, met = [], {True: True, False: True}
+    table = needed(table.loc[table["matched"] == "lowest"], "heads at the lowest loss")
+    told, met = [], {}
     for (shifted, optimizer), heads in cast(Any, table.groupby(["shifted", "optimizer"], sort=False)):
         flow, adam = (int((heads[name] == heads["token"]).sum()) for name in ("flow", "adam"))
         p = binomtest(flow, flow + adam).pvalue if flow + adam else 1.0
-        met[shifted] = met[shifted] and flow > adam and bool(p <= SIGNIFICANT)
+        met[shifted] = met.get(shifted, True) and flow > adam and bool(p <= SIGNIFICANT)
         where = f"{QUERIES[shifted]}, {optimizer}"
         told.append(f"{where}: flow's winner in {flow} of {len(heads)} heads, Adam's in {adam} (p = {p:.2g})")
-    if met[True] and not met[False]:
+    if met == {True: True, False: False}:
         return Finding(Verdict.CONDITION, "with shifted queries only; " + "; ".join(told))
     return holds_if(all(met.values()), "; ".join(told))
 

@@ -15,8 +15,10 @@ from softmaxlab.papers.studies.foretold import (
     Criterion,
     area_under,
     criteria,
+    lateness,
+    number_of,
     range_of_few,
-    range_of_times,
+    range_of_lateness,
     right_token,
     rows_of,
 )
@@ -54,7 +56,7 @@ class Forecast(Study):
     reports: ClassVar[str] = "Sinks come within a factor of 2 of their time; whether one forms is told by the map alone"
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "committed": {},
-        "quick": {"runs": "made", "maps": ("softmax", "sigmoid"), "cases": ((4, 16, 1e-3),)},
+        "quick": {"runs": "made", "maps": ("softmax", "sigmoid"), "cases": ((4, 17, 1e-3),)},
         "paper": {"runs": "made"},
         "later": {"runs": "made", "maps": ("softmax",), "cases": ((4, 13, 1e-3), (4, 14, 1e-3)), "tokens": 20},
     }
@@ -84,13 +86,19 @@ class Forecast(Study):
         return [base.replace(heads=H, seed=seed, lr=lr, map=map) for H, seed, lr in self.cases for map in self.maps]
 
     def reference(self) -> list[Number]:
-        """Of the same maps, with intervals for as many runs of each as this spec has."""
+        """Of the same maps, with intervals for as many runs of each as this spec has.
+
+        Not of |log₂|: on one run it is anything from 0 on, and no forecast is late enough to leave its range.
+        """
         committed = self.read()
         committed = committed.loc[committed["map"].isin(self.maps) & (committed["round"] == ROUND)]
         n = len(self.cases)
-        token, whether = (range_of_few(measure, committed, n) for measure in (right_token, area_under))
-        few = (token, range_of_times(n, committed), whether)
-        return list(map(wider, self.numbers(committed), *zip(*few)))
+        token, _, late, whether = self.numbers(committed)
+        return [
+            wider(token, *range_of_few(right_token, committed, n)),
+            wider(late, *range_of_lateness(n, committed)),
+            wider(whether, *range_of_few(area_under, committed, n)),
+        ]
 
     def made(self, device: str) -> "pandas.DataFrame":
         import pandas
@@ -121,7 +129,8 @@ class Forecast(Study):
         last = table.loc[table["round"] == ROUND]
         token, time, whether = (one.number for one in criteria(last, names=("token", "time", "whether")))
         sinks = int((last["share"] > SINK).sum())
-        return [wider(token, *wilson(token.value, sinks)) if sinks else token, time, whether]
+        late = number_of("time, median log₂(forecast/actual)", lateness, last)
+        return [wider(token, *wilson(token.value, sinks)) if sinks else token, time, late, whether]
 
 
 def _marks(table: "pandas.DataFrame") -> dict[str, dict[str, Any]]:

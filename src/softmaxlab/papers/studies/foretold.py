@@ -27,7 +27,8 @@ KNOWN = 78  # steps, 2 % of the ten epochs of a run of default length
 LAYER = 1
 RUN = ["map", "heads", "lr", "seed", "epochs"]
 RESAMPLES = 1000
-Measure = Callable[["Table", str], float]  # of a table, of "forecast" or "line"
+NO_WEIGHT = (-1, np.nan, np.inf)  # token, share and step of a head that gave no weight, as `forecast` has them
+Measure = Callable[["Table"], float]
 CRITERIA = ("token", "time", "whether", "better time", "better AUROC", "chance")
 
 
@@ -54,6 +55,8 @@ def rows_of(result: Result) -> "Table":
 
 
 def _ending(step: np.ndarray, share: np.ndarray) -> tuple[int, float, float]:
+    if np.isnan(share[-1]).any():
+        return NO_WEIGHT
     token = int(share[-1].argmax())
     below = np.flatnonzero(share[:, token] <= SINK)
     since = below[-1] + 1 if len(below) else 0
@@ -63,6 +66,8 @@ def _ending(step: np.ndarray, share: np.ndarray) -> tuple[int, float, float]:
 def extrapolation(step: np.ndarray, share: np.ndarray, steps: int) -> tuple[int, float, float]:
     """The straight lines through logit s_j over the second half of what is known, carried on: the plain alternative."""
     late = step >= step[-1] / 2
+    if np.isnan(share[late]).any():
+        return NO_WEIGHT
     s = np.clip(share[late], 1e-9, 1 - 1e-9)  # a share of 0 or 1 has no logit
     slope, start = np.polyfit(step[late].astype(float), np.log(s / (1 - s)), 1)
     times = np.geomspace(step[-1], steps, 200)
@@ -85,62 +90,74 @@ class Criterion:
         return f"{self.number.name} {value:.2f} [{low:.2f}, {high:.2f}]"
 
 
-def criteria(table: "Table", of: str = "forecast", names: Iterable[str] = CRITERIA) -> list[Criterion]:
+def criteria(table: "Table", names: Iterable[str] = CRITERIA) -> list[Criterion]:
     """The criteria of the protocol, in its order, or some of them."""
     judges = {"token": _token, "time": _time, "whether": _whether, "better time": _better_time}
     judges |= {"better AUROC": _better_area, "chance": _at_chance}
-    return [judges[name](table, of) for name in names]
+    return [judges[name](table) for name in names]
 
 
-def _token(table: "Table", of: str) -> Criterion:
-    found = _number("right token", right_token, table, of)
+def _token(table: "Table") -> Criterion:
+    found = number_of("right token", right_token, table)
     return Criterion(found, "≥ 0.95", found.value >= 0.95)
 
 
-def _time(table: "Table", of: str) -> Criterion:
-    found = _number("time, median |log₂|", time_error, table, of)
+def _time(table: "Table") -> Criterion:
+    found = number_of("time, median |log₂|", time_error, table)
     return Criterion(found, "≤ 1", found.value <= 1)
 
 
-def _whether(table: "Table", of: str) -> Criterion:
-    found = _number("sink or not, AUROC", area_under, table, of)
+def _whether(table: "Table") -> Criterion:
+    found = number_of("sink or not, AUROC", area_under, table)
     return Criterion(found, "≥ 0.9", found.value >= 0.9)
 
 
-def _better_time(table: "Table", of: str) -> Criterion:
+def _better_time(table: "Table") -> Criterion:
     name = f"time, better than a line ({time_error(table, 'line'):.2f})"
-    found = _number(name, lambda t, _: time_error(t, "line") - time_error(t, of), table, of)
+    found = number_of(name, lambda t: time_error(t, "line") - time_error(t), table)
     return Criterion(found, "> 0", found.value > 0)
 
 
-def _better_area(table: "Table", of: str) -> Criterion:
+def _better_area(table: "Table") -> Criterion:
     name = f"AUROC, better than a line ({area_under(table, 'line'):.2f})"
-    found = _number(name, lambda t, _: area_under(t, of) - area_under(t, "line"), table, of)
+    found = number_of(name, lambda t: area_under(t) - area_under(t, "line"), table)
     return Criterion(found, "> 0", found.value > 0)
 
 
-def _at_chance(table: "Table", of: str) -> Criterion:
-    found = _number("AUROC, forecasts dealt at random", area_under, dealt(table, of), of)
+def _at_chance(table: "Table") -> Criterion:
+    found = number_of("AUROC, forecasts dealt at random", area_under, dealt(table))
     return Criterion(found, "interval has 1/2", found.low <= 0.5 <= found.high)
 
 
-def right_token(table: "Table", of: str) -> float:
+def right_token(table: "Table", of: str = "forecast") -> float:
     """NaN without sinks."""
     sinks = table.loc[table["share"] > SINK]
     return float((sinks["token"] == sinks[f"{of}_token"]).mean())
 
 
-def time_error(table: "Table", of: str) -> float:
+def time_error(table: "Table", of: str = "forecast") -> float:
     """Median |log₂(forecast/actual)| of the heads that get a sink after what is known, and are told to."""
+    off = _octaves(table, of)
+    return float(np.median(np.abs(off))) if len(off) else np.nan
+
+
+def lateness(table: "Table") -> float:
+    """Median log₂(forecast/actual) of the same heads."""
+    off = _octaves(table, "forecast")
+    return float(np.median(off)) if len(off) else np.nan
+
+
+def _octaves(table: "Table", of: str) -> np.ndarray:
     both = timed(table, of)
-    return float(np.median(np.abs(np.log2(both[f"{of}_step"] / both["step"])))) if len(both) else np.nan
+    return np.log2(both[f"{of}_step"].to_numpy() / both["step"].to_numpy())
 
 
-def timed(table: "Table", of: str) -> "Table":
+def timed(table: "Table", of: str = "forecast") -> "Table":
+    """Heads that have both times."""
     return table.loc[(table["share"] > SINK) & (table["step"] > KNOWN) & np.isfinite(table[f"{of}_step"])]
 
 
-def area_under(table: "Table", of: str) -> float:
+def area_under(table: "Table", of: str = "forecast") -> float:
     """The chance that a head with a sink was given the larger share than one without; NaN if all or none have one."""
     sink = (table["share"] > SINK).to_numpy()
     share = table[f"{of}_share"].fillna(0.0).to_numpy()  # none is told of a head that gave no weight
@@ -148,37 +165,34 @@ def area_under(table: "Table", of: str) -> float:
     return float(((high > low) + 0.5 * (high == low)).mean()) if sink.any() and not sink.all() else np.nan
 
 
-def dealt(table: "Table", of: str) -> "Table":
+def dealt(table: "Table") -> "Table":
     """Forecasts dealt at random to heads of all runs."""
     mixed = table.copy()
-    columns = [f"{of}_{name}" for name in ("token", "share", "step")]
+    columns = [f"forecast_{name}" for name in ("token", "share", "step")]
     order = generator(0, "dealt").permutation(len(table))
     mixed[columns] = table[columns].to_numpy()[order]
     return mixed
 
 
-def _number(name: str, measure: Measure, table: "Table", of: str) -> Number:
+def number_of(name: str, measure: Measure, table: "Table") -> Number:
     """With its bootstrap interval over runs, since heads of one run are alike."""
     runs = list(_places(table).values())
     if not runs:
         raise SpecError(f"there are no heads to measure {name!r} on")
     draws = generator(0, "bootstrap").integers(len(runs), size=(RESAMPLES, len(runs)))
-    found = [measure(table.iloc[np.concatenate([runs[i] for i in draw])], of) for draw in draws]
-    return Number(name, measure(table, of), *_bounds(found))
+    found = [measure(table.iloc[np.concatenate([runs[i] for i in draw])]) for draw in draws]
+    return Number(name, measure(table), *_bounds(found))
 
 
-def range_of_times(n: int, table: "Table") -> tuple[float, float]:
-    """Student's bounds of the time error of n further runs of each map, in the logarithm since errors are sizes.
+def range_of_lateness(n: int, table: "Table") -> tuple[float, float]:
+    """Student's bounds of 95 % of the lateness of n further runs.
 
     Percentiles of N runs would hold at most (N − 1)/(N + 1) of further ones, of eight 78 %. With several maps the
-    bounds are wide: as if only n runs of all maps were told a time.
+    bounds are wide, as if only n runs of all maps were told a time.
     """
-    errors = np.array([time_error(run, "forecast") for _, run in table.groupby(RUN)])
-    errors = errors[np.isfinite(errors)]
-    if not len(errors):
-        return np.nan, np.nan
-    _, low, high = range_of(n, np.log(errors))
-    return float(np.exp(low)), float(np.exp(high))
+    late = np.array([lateness(run) for _, run in table.groupby(RUN)])
+    late = late[np.isfinite(late)]
+    return range_of(n, late)[1:] if len(late) else (np.nan, np.nan)
 
 
 def range_of_few(measure: Measure, table: "Table", each: int) -> tuple[float, float]:
@@ -188,7 +202,7 @@ def range_of_few(measure: Measure, table: "Table", each: int) -> tuple[float, fl
     found = []
     for _ in range(RESAMPLES):
         drawn = [rows[i] for rows in maps for i in rng.integers(len(rows), size=each)]
-        found.append(measure(table.iloc[np.concatenate(drawn)], "forecast"))
+        found.append(measure(table.iloc[np.concatenate(drawn)]))
     return _bounds(found)
 
 

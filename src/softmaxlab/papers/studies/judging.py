@@ -3,18 +3,27 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from softmaxlab.errors import SpecError
 from softmaxlab.papers.claim import Claim, Finding, Verdict
 
 if TYPE_CHECKING:
     import pandas
 
-    Change = Callable[[pandas.DataFrame], pandas.DataFrame]
+    Table = pandas.DataFrame
+    Change = Callable[[Table], Table]
     Judge = Callable[[Change], Finding]
 
 
-def whole(table: "pandas.DataFrame") -> "pandas.DataFrame":
+def whole(table: "Table") -> "Table":
     """As it is."""
     return table
+
+
+def needed(rows: "Table", what: str) -> "Table":
+    """Rows without which a claim is neither true nor false."""
+    if not len(rows):
+        raise SpecError(f"this claim is about {what}, of which these rows have none")
+    return rows
 
 
 def study_claim(

@@ -19,4 +19,5 @@ def results_of(specs: Sequence[Spec], device: str) -> list[Result]:
         results = [Store(folder).get(spec) for spec in specs]
     if (bad := table.loc[table["status"] != Outcome.DONE]).size:
         raise SpecError(f"{len(bad)} of {len(specs)} runs of the study failed, the first: {bad['sentence'].iloc[0]}")
-    return [result for result in results if result is not None]
+    assert all(result is not None for result in results)
+    return results  # type: ignore[return-value]

@@ -16,6 +16,7 @@ import numpy as np
 from pydantic import Field
 
 from softmaxlab.core.result import Result
+from softmaxlab.errors import SpecError
 from softmaxlab.papers.lines import label
 from softmaxlab.papers.studies.numbers import Number, interval
 from softmaxlab.papers.studies.study import Seed, Study
@@ -118,19 +119,19 @@ class Mitigation(Study):
         bars, curve = figure.subplots(1, 2)
         _draw_folds(bars, table)
         _draw_biases(curve, table)
-        texts, draws = (len(set(table[name])) for name in ("text", "draw"))
-        told = f"{texts} texts" if draws == 1 else f"{draws} draws of {texts} texts"
+        texts, count = (len(set(table[name])) for name in ("text", "draw"))
+        told = f"{texts} texts" if count == 1 else f"{count} draws of {texts} texts"
         figure.suptitle(f"{Mitigation.title}\n(SmolLM2-135M, {told})", fontsize=12)
         return figure
 
     @staticmethod
     def numbers(table: "Table") -> list[Number]:
-        draws = sorted(set(table["draw"]))
+        all_draws = draws(table)
         told = {"first": "the first token in float", "prefix": "a prefix", "bias": "biases"}
-        found = [Number(f"int8 gap closed by {by}", *recovered(table, fold, *draws)) for fold, by in told.items()]
-        plain = np.concatenate([losses(table, draw, "none") for draw in draws])
+        found = [Number(f"int8 gap closed by {by}", *recovered(table, fold, *all_draws)) for fold, by in told.items()]
+        plain = np.concatenate([losses(table, draw, "none") for draw in all_draws])
         for b in sorted(set(table["b"].dropna())):
-            rise = np.concatenate([curve(table, draw, "all")[b] for draw in draws]) - plain
+            rise = np.concatenate([curve(table, draw, "all")[b] for draw in all_draws]) - plain
             found.append(Number(f"rise of the loss with softmax-1 at b = {b:g}", *interval(rise)))
         return found
 
@@ -151,6 +152,10 @@ def _first_in_float(model: Any, texts: list, rounding: Callable[[Any], AbstractC
 
 def _condition(change: str, weights: str = "float", b: float = np.nan, heads: str = "all") -> dict[str, Any]:
     return {"change": change, "weights": weights, "b": b, "heads": heads}
+
+
+def draws(table: "Table") -> list[int]:
+    return sorted(set(table["draw"]))
 
 
 def losses(table: "Table", draw: int, change: str, weights: str = "float") -> np.ndarray:
@@ -190,6 +195,8 @@ class Fall:
 def steepest_fall(table: "Table", draw: int, heads: str) -> Fall:
     """The largest in standard errors."""
     found = curve(table, draw, heads)
+    if found.isna().any(axis=None):
+        raise SpecError(f"a text of draw {draw} has no loss at one of its biases")
     falls = []
     for b, larger in combinations(found.columns, 2):
         fall = (found[b] - found[larger]).to_numpy()
@@ -201,12 +208,12 @@ def steepest_fall(table: "Table", draw: int, heads: str) -> Fall:
 def _draw_folds(ax: "Axes", table: "Table") -> None:
     bars = [(change, "int8") for change in FOLDS] + [("prefix", "float"), ("bias", "float")]
     names = [f"{weights}{FOLDS[change]}" for change, weights in bars]
-    draws = sorted(set(table["draw"]))
-    width = 0.8 / len(draws)
-    for k, draw in enumerate(draws):
+    all_draws = draws(table)
+    width = 0.8 / len(all_draws)
+    for k, draw in enumerate(all_draws):
         before = losses(table, draw, "none")
         found = np.array([interval(losses(table, draw, *bar) - before) for bar in bars])
-        place = np.arange(len(bars)) + width * (k - (len(draws) - 1) / 2)
+        place = np.arange(len(bars)) + width * (k - (len(all_draws) - 1) / 2)
         error = [found[:, 0] - found[:, 1], found[:, 2] - found[:, 0]]
         colour = COLOURS[k % len(COLOURS)]
         ax.bar(place, found[:, 0], 0.92 * width, yerr=error, color=colour, ec="w", capsize=2, label=f"draw {draw}")
@@ -216,14 +223,13 @@ def _draw_folds(ax: "Axes", table: "Table") -> None:
 
 
 def _draw_biases(ax: "Axes", table: "Table") -> None:
-    draws = sorted(set(table["draw"]))
     looks = {"all": ("o", COLOURS[6]), "sink": ("s", COLOURS[4])}  # colours that no draw has
     for heads, (marker, colour) in looks.items():
-        for draw in draws:
+        for draw in draws(table):
             losses_of = curve(table, draw, heads)
             rises = losses_of.to_numpy() - losses(table, draw, "none")[:, None]
             found = np.array([interval(rise) for rise in rises.T])
-            told = f"{heads} heads" if draw == draws[0] else None
+            told = f"{heads} heads" if draw == draws(table)[0] else None
             ax.plot(losses_of.columns, found[:, 0], marker + "-", color=colour, ms=3, label=told)
             ax.fill_between(losses_of.columns, found[:, 1], found[:, 2], color=colour, alpha=0.15)
     ax.set_yscale("symlog", linthresh=0.01)

@@ -1,22 +1,28 @@
 """Descents with noise in the gradient, all seeds at once: Gaussian, its norm a given part of the gradient's norm.
 
+The noise of a run comes from its own seed, and is the same at every learning rate and for every optimizer.
+
 The logistic value model by hand, since the engines of `Descent` are deterministic; without noise both agree (tested).
 """
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
 
 import numpy as np
 
 from softmaxlab.core.random import generator
 from softmaxlab.polarization import Descent
 
+BLOCK = 256  # steps whose noise is drawn at once, since each seed has a generator of its own
 
-def noisy_ends(specs: list[Descent], noise: float) -> np.ndarray:
+
+def noisy_ends(specs: list[Descent], noise: float, seeds: Sequence[int]) -> np.ndarray:
     """The last weights [seed, token] of specs that differ in their start only."""
     spec = specs[0]
     beta, V, a = (np.array([getattr(one, name) for one in specs]) for name in ("beta", "V", "a"))
-    rng = generator(0, "gradient noise")
     parameters = [a, V]
     step = _Optimizer(spec, parameters)
-    for number in range(1, spec.steps + 1):
+    for number, drawn in enumerate(islice(_noise(seeds, a[0].size + V[0].size), spec.steps), start=1):
         a, V = parameters
         s = np.exp(a - a.max(axis=1, keepdims=True))
         s /= s.sum(axis=1, keepdims=True)
@@ -24,16 +30,23 @@ def noisy_ends(specs: list[Descent], noise: float) -> np.ndarray:
         m = (s * u).sum(axis=1, keepdims=True)
         gamma = 1.0 / (1.0 + np.exp(m))  # −L'(⟨s, u⟩)
         gradients = [-gamma * s * (u - m), -gamma[..., None] * beta[..., None] * s[:, None, :]]
-        if noise:
-            gradients = [_disturbed(g, noise, rng) for g in gradients]
+        parts = np.split(drawn, [a[0].size], axis=1)
+        gradients = [_disturbed(g, x.reshape(g.shape), noise) for g, x in zip(gradients, parts)]
         parameters = step(parameters, gradients, number)
     a = parameters[0]
     s = np.exp(a - a.max(axis=1, keepdims=True))
     return s / s.sum(axis=1, keepdims=True)
 
 
-def _disturbed(gradient: np.ndarray, noise: float, rng: np.random.Generator) -> np.ndarray:
-    drawn = rng.standard_normal(gradient.shape)
+def _noise(seeds: Sequence[int], size: int) -> Iterator[np.ndarray]:
+    """Of each step, one row for each seed."""
+    generators = [generator(seed, "gradient noise") for seed in seeds]
+    while True:
+        block = np.stack([rng.standard_normal((BLOCK, size)) for rng in generators], axis=1)
+        yield from block
+
+
+def _disturbed(gradient: np.ndarray, drawn: np.ndarray, noise: float) -> np.ndarray:
     axes = tuple(range(1, gradient.ndim))
     size, length = (np.sqrt((x**2).sum(axis=axes, keepdims=True)) for x in (gradient, drawn))
     return gradient + noise * size / length * drawn

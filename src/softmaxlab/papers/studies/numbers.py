@@ -69,15 +69,17 @@ def told(numbers: Iterable[Number]) -> str:
 
 
 def compared(made: Iterable[Number], committed: Iterable[Number]) -> str:
-    """Each number that both have, and whether they agree, those that do not first; if there is none, what was made."""
+    """Each number, and whether it agrees with the committed one: those that do not first, those that have none last."""
     made, known = list(made), {number.name: number for number in committed}
     pairs = [(number, known[number.name]) for number in made if number.name in known]
     if not pairs:
         return told(made)
-    unknown = [a for a, _ in pairs if np.isnan(a.value)]
-    pairs = sorted((pair for pair in pairs if pair[0] not in unknown), key=lambda pair: pair[0].agrees(pair[1]))
-    lines = [f"{a.name}: {a}, committed {b}: {'agrees' if a.agrees(b) else 'DIFFERS'}" for a, b in pairs]
-    lines += [f"{a.name}: cannot be compared, these rows are too few" for a in unknown]
-    agreeing = sum(a.agrees(b) for a, b in pairs)
-    head = f"{agreeing} of {len(pairs)} numbers agree with the committed ones (95 % intervals meet)"
-    return ";\n".join([head, *lines]) + "."
+    lines: dict[str, list[str]] = {"DIFFERS": [], "agrees": [], "cannot be compared": []}
+    for a, b in pairs:
+        verdict = "cannot be compared" if np.isnan([a.value, b.value]).any() else "agrees" if a.agrees(b) else "DIFFERS"
+        lines[verdict].append(f"{a.name}: {a}, committed {b}: {verdict}")
+    differ, agree, neither = (len(said) for said in lines.values())
+    head = f"{agree} of {differ + agree} numbers agree with the committed ones (95 % intervals meet)"
+    head += f", {neither} cannot be compared" if neither else ""
+    alone = [f"{a.name}: {a}, not compared" for a in made if a.name not in known]
+    return ";\n".join([head, *(line for said in lines.values() for line in said), *alone]) + "."

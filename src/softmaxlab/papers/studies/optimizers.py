@@ -1,10 +1,10 @@
 """Study: which token wins under Adam, and where it is another than the flow's (docs/studies/optimizers.md)."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from softmaxlab.core.result import Result
 from softmaxlab.papers.lines import label
@@ -36,6 +36,7 @@ ONE_ROW: dict[str, Any] = {"scales": (SCALE,), "epsilons": (SMALLEST,), "memorie
 class Choice(Study):
     """The share of runs won by argmax u(0) under Adam, over learning rates, tokens p, scales of V(0) and eps."""
 
+    version: ClassVar[int] = 2  # noise from each run's own seed, no winner of a tie
     id: ClassVar[str] = "studies/optimizers"
     title: ClassVar[str] = "Adam's choice: where another token wins than under gradient flow"
     source: ClassVar[str] = "softmaxlab"
@@ -61,6 +62,12 @@ class Choice(Study):
     first_seed: Seed = FIRST_SEED
     others: tuple[Tokens, ...] = (8,)  # the p at which other optimizers, decay and noise are run too
     memories: tuple[Tokens, ...] = (32,)  # the p at which Adam is run with other memories too
+
+    @model_validator(mode="after")
+    def _has_boundaries(self) -> Self:
+        if SMALLEST not in self.epsilons:
+            raise ValueError(f"epsilons must have {SMALLEST:g}, at which boundaries are told, got {self.epsilons}")
+        return self
 
     def made(self, device: str) -> "Table":
         import pandas
@@ -90,7 +97,7 @@ class Choice(Study):
 
         table = result.to_pandas()
         adam = plain_adam(table)
-        ps = sorted({int(p) for p in table["p"]})
+        ps = sorted({int(p) for p in adam["p"]})
         figure = Figure(figsize=(4.2 * (len(ps) + 1), 4.2), layout="constrained")
         axes = figure.subplots(1, len(ps) + 1, squeeze=False)[0]
         for ax, p in zip(axes, ps):
@@ -145,7 +152,7 @@ def edges(table: "Table") -> list[Edge]:
     adam = adam.loc[adam["eps"] == SMALLEST]
     found = []
     for (p, scale, beta1, beta2), row in adam.groupby(["p", "scale", "beta1", "beta2"]):
-        row = row.sort_values("lr").drop_duplicates("lr")
+        row = row.sort_values("lr")
         seen = boundaries(row["lr"].to_numpy(), row["right"].to_numpy())
         told = window(int(p), scale, beta1, beta2)
         if seen or told:
@@ -163,7 +170,7 @@ def plain_adam(table: "Table") -> "Table":
     """Of that, torch's memories and the smallest eps."""
     adam = noiseless_adam(table)
     chosen = (adam["eps"] == SMALLEST) & (adam["beta1"] == BETAS[0]) & (adam["beta2"] == BETAS[1])
-    return adam.loc[chosen].drop_duplicates(["p", "lr", "scale"])
+    return adam.loc[chosen]
 
 
 def _draw_diagram(ax: "Axes", adam: "Table", p: int) -> Any:

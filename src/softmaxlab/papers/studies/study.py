@@ -39,8 +39,8 @@ class Study(FigureSpec):
 
     @model_validator(mode="after")
     def _nothing_else_is_set(self) -> Self:
-        others = [name for name in self.model_fields_set if name not in ("runs", "digest")]
-        changed = [name for name in others if getattr(self, name) != type(self).model_fields[name].default]
+        own = {name: field for name, field in type(self).model_fields.items() if name not in ("runs", "digest")}
+        changed = [name for name, field in own.items() if getattr(self, name) != field.default]
         if self.runs == "committed" and changed:
             said = f"{changed[0]} is a setting of rows that are made"
             raise ValueError(f'{said}: set runs to "made" too, or take the preset "committed" as it is')
