@@ -14,6 +14,7 @@ from tests.polarization import autograd
 from tests.polarization.flow_cases import LOSSES, MODELS, figure_two, flow
 
 TWO_SOLVERS = 1e-8  # relative: both at rtol 1e-10 or better, thousands of steps
+ON_A_LINE = 1e-11  # of times at the solver's rtol of 1e-12
 DEFAULT_ERROR = 1e-8  # of a flow at the default rtol 1e-9, between its steps too
 
 
@@ -263,6 +264,28 @@ def test_strength_flow_of_other_maps(map):
     assert orbit.notes["events"] == slow.notes["events"]
     assert orbit["log_t"][-1] == pytest.approx(np.log(1e20), abs=1e-8)
     np.testing.assert_allclose(orbit["u"][-1], slow["u"][-1], rtol=1e-8)
+
+
+@pytest.mark.parametrize("end", [1e-3, 1.0, 1e3, 1e12])
+@pytest.mark.parametrize("size", [0.5, 300.0, -3000.0])
+def test_time_is_exact_where_the_margin_is_a_line(end, size):
+    """With fixed scores m = m₀ + cΓ, so t = Γ + e^{m₀}(e^{cΓ} − 1)/c, for m₀ of 0.3, 184 and −1839."""
+    fields = figure_two(p=5, b=2.0, scale=size)
+    s = np.full(5, 0.2)
+    m0, c = float(fields["beta"] @ fields["V"] @ s), 2.0 * 0.2
+    result = simulate(StrengthFlow(**fields, freeze="a", strength_end=end, points=40, rtol=1e-12))
+    strength = result["strength"][1:]
+    exact = np.logaddexp(np.log(strength), m0 + c * strength + np.log(-np.expm1(-c * strength) / c))
+    np.testing.assert_allclose(result["log_t"][1:], exact, rtol=ON_A_LINE)
+
+
+@pytest.mark.parametrize("p", [2, 3, 5, 8, 50])
+def test_time_on_long_orbits_does_not_depend_on_where_it_is_asked(p):
+    """Each point asked for has patches of its own."""
+    fields = figure_two(p)
+    few, many = (simulate(StrengthFlow(**fields, strength_end=1e12, points=n, rtol=1e-12)) for n in (32, 302))
+    np.testing.assert_allclose(many["strength"][1::10], few["strength"][1:], rtol=1e-14)
+    np.testing.assert_allclose(many["log_t"][1::10], few["log_t"][1:], rtol=1e-11, atol=1e-11)
 
 
 def test_strength_flow_ends_where_the_orbit_does():

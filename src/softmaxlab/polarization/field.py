@@ -68,14 +68,13 @@ class Field:
         """A copy of the present mode, to be put back as `kinks`."""
         return deepcopy(self.kinks)
 
-    def margin(self, y: np.ndarray) -> tuple[float, float]:
-        """m = −L and dm/dt = ‖velocity‖², of a linear loss."""
-        output = self._point(0.0, y)[1]
+    def margin_growth(self, y: np.ndarray) -> float:
+        """dm/dt = ‖velocity‖² of a linear loss, whose m is −L."""
         velocity = self(0.0, y)
         if self.signs is not None:
             where, _ = self.places[self.model.scored]
             velocity[where] *= np.exp(y[where])  # a′ = a ℓ′
-        return -float(self.loss.value(output)), float(velocity @ velocity)
+        return float(velocity @ velocity)
 
     def unit(self, y: np.ndarray) -> float:
         """How large a guard's number counts as 1: guards of small scores are small."""

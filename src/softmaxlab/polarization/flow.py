@@ -8,7 +8,7 @@ With Γ as clock the flow is that of the loss −⟨β*, V s⟩, for which γ = 
 this same orbit, at its own speed dΓ/dt = γ. See docs/theory/polarization.md.
 """
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field as Bounds
@@ -64,6 +64,8 @@ class StrengthFlow(Problem):
     The result has `strength` in place of t, and `log_t`.
     """
 
+    version: ClassVar[int] = 2  # log_t by quadrature
+
     strength_end: Positive
     points: Points = 400
     rtol: Tolerance = 1e-9
@@ -86,7 +88,7 @@ class StrengthFlow(Problem):
         history = _record(small, field, strength, run)
         result = _result(self, history, {"strength": strength}, run)
         m = (result["u"] * result["scores"]).sum(axis=-1)
-        log_t = log_time(field, run.pieces or [], result["strength"], m, self.rtol)
+        log_t = log_time(field, run.pieces or [], result["strength"], m)
         return Result(
             {**result.arrays, "log_t": log_t}, {**result.axes, "log_t": ("strength",)}, run.status, result.notes
         )
