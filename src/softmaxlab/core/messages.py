@@ -12,9 +12,16 @@ SHOWN = 60  # characters of a bad value
 def one_line(error: ValidationError, model: type[BaseModel]) -> str:
     """The first error of a validation, and how many more there are."""
     # an unknown field first: it is often the missing one, misspelt
-    errors = sorted(error.errors(include_url=False), key=lambda e: e["type"] != "extra_forbidden")
+    errors = sorted(_causes(error), key=lambda e: e["type"] != "extra_forbidden")
     first = _sentence(errors[0], model)
     return first if len(errors) == 1 else f"{first} (and {len(errors) - 1} more)"
+
+
+def _causes(error: ValidationError) -> list[Any]:
+    """Without lists that are too short only because their items are wrong."""
+    errors = error.errors(include_url=False)
+    places = [e["loc"] for e in errors]
+    return [e for e in errors if e["type"] != "too_short" or not any(e["loc"] == at[:-1] for at in places)]
 
 
 def _sentence(error: Any, model: type[BaseModel]) -> str:
@@ -26,6 +33,10 @@ def _sentence(error: Any, model: type[BaseModel]) -> str:
         return f"{owner} is required"
     if error["type"] == "value_error":  # raised by our own validators
         expected = f": {error['ctx']['error']}"
+    elif error["type"] == "tuple_type":
+        expected = " must be a list, as [1, 2]"
+    elif error["type"] == "too_short":
+        expected = f" must have {error['ctx']['min_length']} items or more"
     elif error["msg"].startswith("Input should be "):
         expected = " must be " + error["msg"].removeprefix("Input should be ")
     else:

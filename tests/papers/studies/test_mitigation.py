@@ -85,6 +85,10 @@ def test_bumps_and_what_is_gone_at_them():
     assert found.loc["bump", ["b", "larger"]].tolist() == [-2.0, 0.0]
     assert found.loc["bump", "fall"] == pytest.approx(0.3)
     assert bumps(gone_with_the_loss(table))["small"].all()
+    two = pandas.DataFrame({"text": 0, "b": b, "loss": [3.4, 3.0, 3.1], "top": 1.0})
+    assert bumps(two).empty, "a loss below softmax's is no fall between biases"
+    with pytest.raises(SpecError, match=r"Bumps.biases must have 2 items or more, got \(0.0,\)"):
+        Bumps(runs="made", biases=(0.0,))
 
 
 @pytest.mark.slow
@@ -103,9 +107,9 @@ def test_rows_are_losses_of_the_changed_model(tmp_path, monkeypatch):
     assert np.abs(curve[3.0] - plain).max() > 1e-4
     monkeypatch.setattr("softmaxlab.papers.studies.bumps.MODEL", mitigation.MODEL)
     monkeypatch.setattr("softmaxlab.papers.studies.bumps.LAYER", 0)
-    single = Bumps(runs="made", draw_number=0, texts=3, length=32, biases=(3.0,)).made("cpu")
+    single = Bumps(runs="made", draw_number=0, texts=3, length=32, biases=(0.0, 3.0)).made("cpu")
     np.testing.assert_allclose(single["loss"][:3], plain, rtol=1e-5)
-    np.testing.assert_allclose(single["loss"][3:], curve[3.0], rtol=1e-5)
+    np.testing.assert_allclose(single["loss"][6:], curve[3.0], rtol=1e-5)
     assert Mitigation.draw(study._run("cpu")).axes[0].get_ylabel().startswith("rise of the loss")
 
 

@@ -165,6 +165,12 @@ def test_settings_of_rows_that_are_not_made_are_refused():
     with pytest.raises(SpecError, match=r"maps must not name anything twice, got \('softmax', 'softmax'\)"):
         Forecast(runs="made", maps=("softmax", "softmax"))
     assert Forecast.preset("committed").replace(runs="made", maps=("softmax",)).maps == ("softmax",)
+    with pytest.raises(SpecError, match=r"digest is of committed rows: those that are made have none, got 'abc'$"):
+        Forecast(runs="made", digest="abc")
+    with pytest.raises(SpecError, match=r"^Choice.lrs.0 must be greater than 0, got -1.0$"):
+        Choice(runs="made", lrs=(-1.0,))
+    with pytest.raises(SpecError, match=r"^Choice.lrs must be a list, as \[1, 2\], got 1.0$"):
+        Choice(runs="made", lrs=1.0)
     with pytest.raises(SpecError, match=r"epsilons must have 1e-08, at which boundaries are told, got \(0.0001,\)"):
         Choice(runs="made", epsilons=(1e-4,))
     with pytest.raises(SpecError, match=r"the rule's bias must be within 0.01 of 0, got -0.162 for language model"):

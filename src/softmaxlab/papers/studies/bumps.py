@@ -53,7 +53,7 @@ class Bumps(Study):
     draw_number: Annotated[int, Field(ge=0)] = 3
     texts: Annotated[int, Field(ge=2)] = 12
     length: Annotated[int, Field(ge=16)] = 256
-    biases: Annotated[tuple[float, ...], Field(min_length=1)] = (-8.0, -6.0, -5.0, -4.0, -3.0, -2.0, -1.0, 0.0, 1.0)
+    biases: Annotated[tuple[float, ...], Field(min_length=2)] = (-8.0, -6.0, -5.0, -4.0, -3.0, -2.0, -1.0, 0.0, 1.0)
 
     def made(self, device: str) -> "Table":
         import pandas
@@ -87,7 +87,8 @@ class Bumps(Study):
         _draw_texts(left, table, "loss", "rise of the loss, nats per token", "Loss of each text")
         _draw_texts(right, table, "top", "largest |h| over softmax's", "Massive activation of its sink")
         right.set_yscale("log")
-        right.axhline(0.5, color="k", ls=":", lw=1)  # "gone" is below
+        right.axhline(0.5, color="k", ls=":", lw=1, label="gone is below")
+        right.legend(fontsize=8)
         figure.suptitle(Bumps.title, fontsize=12)
         return figure
 
@@ -122,7 +123,7 @@ def bumps(table: "Table") -> "Table":
         b, loss, top = (one[name].to_numpy() for name in ("b", "loss", "top"))
         if np.isnan(loss).any():
             raise SpecError(f"text {text} has no loss at one of its biases")
-        fall, i, j = max((loss[i] - loss[j], i, j) for i, j in combinations(range(len(b)), 2))
+        fall, i, j = max((loss[i] - loss[j], i, j) for i, j in combinations(range(1, len(b)), 2))  # 0 is softmax
         if fall > BUMP:
             rows.append((text, b[i], b[j], fall, top[i] < min(top[0], top[j]) / 2))
     return pandas.DataFrame(rows, columns=["text", "b", "larger", "fall", "small"])

@@ -23,7 +23,7 @@ from softmaxlab.papers.studies.foretold import (
     rows_of,
 )
 from softmaxlab.papers.studies.making import results_of
-from softmaxlab.papers.studies.numbers import Number, wider, wilson
+from softmaxlab.papers.studies.numbers import Number, wider
 from softmaxlab.papers.studies.study import Seed, Study
 from softmaxlab.papers.style import COLOURS
 from softmaxlab.training import Induction, Run
@@ -125,12 +125,11 @@ class Forecast(Study):
 
     @staticmethod
     def numbers(table: "pandas.DataFrame") -> list[Number]:
-        """Of the last round. A bootstrap of runs that are all right has no width; Wilson's interval has."""
+        """Of the last round."""
         last = table.loc[table["round"] == ROUND]
         token, time, whether = (one.number for one in criteria(last, names=("token", "time", "whether")))
-        sinks = int((last["share"] > SINK).sum())
         late = number_of("time, median log₂(forecast/actual)", lateness, last)
-        return [wider(token, *wilson(token.value, sinks)) if sinks else token, time, late, whether]
+        return [token, time, late, whether]
 
 
 def _marks(table: "pandas.DataFrame") -> dict[str, dict[str, Any]]:

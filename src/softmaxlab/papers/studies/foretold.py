@@ -15,7 +15,7 @@ from softmaxlab.core.random import generator
 from softmaxlab.core.result import Result
 from softmaxlab.errors import SpecError
 from softmaxlab.measure.sinks import SINK
-from softmaxlab.papers.studies.numbers import LEVEL, Number, range_of
+from softmaxlab.papers.studies.numbers import LEVEL, Number, range_of, wider, wilson
 from softmaxlab.training import Run, forecast
 
 if TYPE_CHECKING:
@@ -99,6 +99,8 @@ def criteria(table: "Table", names: Iterable[str] = CRITERIA) -> list[Criterion]
 
 def _token(table: "Table") -> Criterion:
     found = number_of("right token", right_token, table)
+    if sinks := int((table["share"].to_numpy() > SINK).sum()):
+        found = wider(found, *wilson(found.value, sinks))  # a bootstrap of runs that are all right has no width
     return Criterion(found, "≥ 0.95", found.value >= 0.95)
 
 

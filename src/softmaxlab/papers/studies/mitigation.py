@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 MODEL, TEXT = "smollm2", "kjv"
 CALIBRATION = 4  # texts
 FOLDS = {"none": "", "first": ",\nfirst token float", "prefix": " +\nprefix", "bias": " +\nbiases"}  # as bars are named
+LINEAR = 0.01  # nats up to which rises are drawn to scale, beyond it their logarithms
 OFF = -30.0  # a bias at which softmax-1 is softmax in float32
 
 
@@ -232,6 +233,12 @@ def _draw_biases(ax: "Axes", table: "Table") -> None:
             told = f"{heads} heads" if draw == draws(table)[0] else None
             ax.plot(losses_of.columns, found[:, 0], marker + "-", color=colour, ms=3, label=told)
             ax.fill_between(losses_of.columns, found[:, 1], found[:, 2], color=colour, alpha=0.15)
-    ax.set_yscale("symlog", linthresh=0.01)
+    ax.set_yscale("symlog", linthresh=LINEAR)
+    ax.set_xticks(sorted(set(table["b"].dropna())))
     ax.legend(fontsize=8, title="softmax-1 in", title_fontsize=8)
-    label(ax, "bias b", "rise of the loss, nats per token", "softmax-1 put in place of softmax")
+    label(
+        ax,
+        "bias b",
+        "rise of the loss, nats per token",
+        f"softmax-1 put for softmax (a line a draw; linear to {LINEAR})",
+    )

@@ -51,7 +51,10 @@ class Choice(Study):
     cost: ClassVar[dict[str, str]] = {"committed": "1 s", "quick": "2 min", "paper": "1 h", "later": "15 min"}
 
     table: ClassVar[str] = "optimizers.csv"
-    intervals: ClassVar[str] = "where 95 % bounds of the shares cross one half; a window from inf to 0 is none"
+    intervals: ClassVar[str] = (
+        "where 95 % bounds of the shares cross one half; 0 and inf are beyond the learning rates that were run, from "
+        "inf to 0 there is no window"
+    )
     alike: ClassVar[tuple[str, ...]] = ("lrs",)
 
     ps: Annotated[tuple[Tokens, ...], Field(min_length=1)] = (4, 8, 32)

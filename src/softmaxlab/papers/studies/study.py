@@ -44,6 +44,8 @@ class Study(FigureSpec):
         if self.runs == "committed" and changed:
             said = f"{changed[0]} is a setting of rows that are made"
             raise ValueError(f'{said}: set runs to "made" too, or take the preset "committed" as it is')
+        if self.runs == "made" and self.digest:
+            raise ValueError(f"digest is of committed rows: those that are made have none, got {self.digest!r}")
         return self
 
     @model_validator(mode="after")
