@@ -269,7 +269,7 @@ def test_strength_flow_of_other_maps(map):
 @pytest.mark.parametrize("end", [1e-3, 1.0, 1e3, 1e12])
 @pytest.mark.parametrize("size", [0.5, 300.0, -3000.0])
 def test_time_is_exact_where_the_margin_is_a_line(end, size):
-    """With fixed scores m = m₀ + cΓ, so t = Γ + e^{m₀}(e^{cΓ} − 1)/c, for m₀ of 0.3, 184 and −1839."""
+    """With fixed scores m = m₀ + cΓ, so t = Γ + e^{m₀}(e^{cΓ} − 1)/c, for m₀ of 0.3, 189 and −1885."""
     fields = figure_two(p=5, b=2.0, scale=size)
     s = np.full(5, 0.2)
     m0, c = float(fields["beta"] @ fields["V"] @ s), 2.0 * 0.2
