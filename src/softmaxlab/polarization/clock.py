@@ -27,8 +27,7 @@ FORGOTTEN = 60.0  # of D: e^−60 is below rounding, also beside a z that was a 
 
 def log_time(field: Field, pieces: Pieces, strength: np.ndarray, m: np.ndarray) -> np.ndarray:
     """log t at each strength, where the margin is m; −inf at strength 0. `field` is that of the linear loss."""
-    ends = np.array([end for end, _, _ in pieces])
-    borders = np.expm1(ends)
+    borders = np.expm1([end for end, _, _ in pieces])
     log_z = np.full(len(strength), -np.inf)
     now, here = -np.inf, strength[0]
     for k, asked in enumerate(strength[1:], start=1):

@@ -236,9 +236,5 @@ def _draw_biases(ax: "Axes", table: "Table") -> None:
     ax.set_yscale("symlog", linthresh=LINEAR)
     ax.set_xticks(sorted(set(table["b"].dropna())))
     ax.legend(fontsize=8, title="softmax-1 in", title_fontsize=8)
-    label(
-        ax,
-        "bias b",
-        "rise of the loss, nats per token",
-        f"softmax-1 put for softmax (a line a draw; linear to {LINEAR})",
-    )
+    title = f"softmax-1 put for softmax (a line a draw; linear to {LINEAR})"
+    label(ax, "bias b", "rise of the loss, nats per token", title)
