@@ -4,20 +4,23 @@ The plain way is what one would write: nn.Module with explicit softmax attention
 shuffles a TensorDataset, torch's default AdamW. Same data, same model, the same weights at the start: the first loss is
 checked to agree. Training alone, nothing is measured on either side.
 
-runs    One thread, steps of both sides in turn, processor time, which other work on the machine disturbs little.
+runs    One thread, each side in a process of its own (ours keeps memory between steps, which the plain loop must not
+        profit from), steps of both in turn, processor time, which other work on the machine disturbs little.
         `STEPS` steps are timed; `plain_seconds` and `our_seconds` are those of the whole run of 10 epochs: the first
-        step, which on our side looks through all the data, and the mean of the others times their number.
+        step, which on our side looks through all the data and times kernels, and the mean of the others times their
+        number. Rows "bfloat16" are ours with `precision="bfloat16"` against the same plain loop in float32.
         In classification with 41 symbols all samples of a label are one set of tokens, which ours computes once; with
         161 no two samples are equal.
 sweep   Two runs on two cores, wall time of `SWEEP_STEPS` steps each, scaled like above: ours as two processes with a
         thread each, the plain loop with two threads, one run after the other. The median of `REPEATS`.
 
-`share_of_peak`: floating-point operations of the matrix products, forward and backward, over time, over that of a large
-matrix product with as many threads. Ours makes fewer of them. `loss`: mean over the last ten steps, ours and plain.
-A ratio is plain over ours.
+`share_of_peak`: floating-point operations of the matrix products, forward and backward, over time, over that of the
+fastest float32 kernel in a large product with as many threads. Ours makes fewer of them. `loss`: mean over the last ten
+steps, ours and plain. A ratio is plain over ours. After the table: where the time of a step of ours goes.
 """
 
 import math
+import os
 import statistics
 import subprocess
 import sys
@@ -31,25 +34,37 @@ from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.flop_counter import FlopCounterMode
 
+from softmaxlab.core.kernels import VARIABLE, available
 from softmaxlab.training import Classification, Induction, Run
 from softmaxlab.training.loop import batches, train
-from softmaxlab.training.run import build, optimizer_of
+from softmaxlab.training.run import build, optimizer_of, prepare
 from softmaxlab.training.tasks import Data
 
 STEPS = {Induction: 40, Classification: 39}
 SWEEP_STEPS, REPEATS = 20, 3
-WARM_UP = 3
+TURN = 5  # steps of a side before the other has its turn
 PEAK_SIZE = 2048
 ROUNDING = 1e-4  # float32, sums in another order
+BFLOAT16 = 0.02  # relative difference of a first loss
 CASES = (
-    ("induction λ = 0.2", Run(Induction()), ">= 1.2"),
-    ("induction λ = 0", Run(Induction(aux=0.0)), ">= 1.5"),
-    ("classification, 1 layer, 1 head", Run(Classification(), layers=1, heads=1), ">= 6"),
-    ("classification, 2 layers", Run(Classification()), ">= 1.6"),
+    ("induction λ = 0.2", Run(Induction()), ">= 2.2"),
+    ("induction λ = 0", Run(Induction(aux=0.0)), ">= 3.3"),
+    ("induction λ = 0.2, bfloat16", Run(Induction(), precision="bfloat16"), ">= 3"),
+    ("induction λ = 0, bfloat16", Run(Induction(aux=0.0), precision="bfloat16"), ">= 4"),
+    ("classification, 1 layer, 1 head", Run(Classification(), layers=1, heads=1), ">= 12"),
+    ("classification, 2 layers", Run(Classification()), ">= 16"),
     ("classification, 1 layer, 1 head, 161 symbols", Run(Classification(vocab=161), layers=1, heads=1), "-"),
     ("classification, 2 layers, 161 symbols", Run(Classification(vocab=161)), "-"),
 )
-SWEEP = CASES[0][1]
+SWEEP = 0  # the case of which two runs are a sweep
+GROUPS = (  # of what the profiler names, the first that fits
+    ("matrix products", ("mm", "linear", "bmm")),
+    ("GELU and its products' epilogue", ("_MLP", "gelu")),
+    ("attention between rows", ("_Scores", "_Mixed", "softmax", "masked_fill", "scaled_dot")),
+    ("AdamW", ("Optimizer", "adamw")),
+    ("normalisation", ("layer_norm",)),
+    ("gathering rows", ("embedding", "index", "unique", "sort", "scatter")),
+)
 
 
 class PlainAttention(nn.Module):
@@ -140,22 +155,25 @@ def check_first_losses(spec: Run, data: Data) -> None:
     aux = spec.task.weight_elsewhere()
     step = next(train(ours, data, optimizer_of(spec, ours), iter([(0, batch, True)]), aux))
     loss = plain_loss(theirs, data.tokens[batch], data.targets[batch], aux)
-    torch.testing.assert_close(step.loss, loss.detach(), rtol=ROUNDING, atol=0.0)
+    tolerance = ROUNDING if spec.precision == "float32" else BFLOAT16
+    torch.testing.assert_close(step.loss, loss.detach(), rtol=tolerance, atol=0.0)
 
 
-def run_row(name: str, spec: Run, target: str, peak: float) -> dict:
-    data = spec.task.data(spec.seed, "train")
-    check_first_losses(spec, data)
-    sides = plain_steps(spec, data), our_steps(spec, data)
-    first = [processor_seconds(lambda side=side: next(side)) for side in sides]
-    flops = [flops_of(side) for side in sides]
+def run_row(case: int, peak: float) -> dict:
+    name, spec, target = CASES[case]
+    check_first_losses(spec, spec.task.data(spec.seed, "train"))
+    sides = Worker(1, case, "plain"), Worker(1, case, "ours")
+    first = [side.processor_seconds(1) for side in sides]
+    for side in sides:
+        side.processor_seconds(TURN)  # to warm up
     times, losses = ([], []), ([], [])
-    for i in range(WARM_UP + STEPS[type(spec.task)]):
+    for _ in range(STEPS[type(spec.task)] // TURN):
         for side, its_times, its_losses in zip(sides, times, losses):
-            seconds = processor_seconds(lambda side=side, kept=its_losses: kept.append(next(side)))
-            if i >= WARM_UP:
-                its_times.append(seconds)
-    return row(name, target, spec, first, [statistics.fmean(x) for x in times], losses, flops, peak)
+            its_times.append(side.processor_seconds(TURN) / TURN)
+            its_losses += side.losses
+    for side in sides:
+        side.end()
+    return row(name, target, spec, first, [statistics.fmean(x) for x in times], losses, flops_of(spec), peak)
 
 
 def row(
@@ -182,37 +200,42 @@ def row(
 
 def sweep_row() -> dict:
     """Two runs on two cores."""
-    workers = [Worker(1), Worker(1)]
-    both = Worker(2)
-    plain, ours = [], []
+    name, spec, _ = CASES[SWEEP]
+    ours, both = [Worker(1, SWEEP, "ours"), Worker(1, SWEEP, "ours")], Worker(2, SWEEP, "plain")
+    for worker in (*ours, both):
+        worker.processor_seconds(TURN)  # the first steps
+    plain_times, our_times = [], []
     for _ in range(REPEATS):
-        plain.append(wall_seconds(lambda: [both.make("plain"), both.wait(), both.make("plain"), both.wait()]))
-        ours.append(wall_seconds(lambda: [w.make("ours") for w in workers] and [w.wait() for w in workers]))
-    losses = both.losses, workers[0].losses
-    for worker in (*workers, both):
+        plain_times.append(wall_seconds(lambda: [both.processor_seconds(SWEEP_STEPS) for _ in range(2)]))
+        our_times.append(wall_seconds(lambda: [w.make(SWEEP_STEPS) for w in ours] and [w.wait() for w in ours]))
+    losses = both.losses, ours[0].losses
+    for worker in (*ours, both):
         worker.end()
-    each = [statistics.median(side) / 2 / SWEEP_STEPS for side in (plain, ours)]
+    each = [statistics.median(side) / 2 / SWEEP_STEPS for side in (plain_times, our_times)]
     torch.set_num_threads(2)
-    data = SWEEP.task.data(SWEEP.seed, "train")
-    flops = [flops_of(side) for side in (plain_steps(SWEEP, data), our_steps(SWEEP, data))]
-    name = "sweep of 2 runs on 2 cores, induction λ = 0.2"
-    return row(name, ">= 1.5", SWEEP, [0.0, 0.0], each, losses, flops, matrix_peak(wall_seconds), runs=2)
+    name = f"sweep of 2 runs on 2 cores, {name}"
+    return row(name, ">= 2.2", spec, [0.0, 0.0], each, losses, flops_of(spec), matrix_peak(wall_seconds), runs=2)
 
 
 class Worker:
-    """A process with so many threads that makes SWEEP_STEPS steps of a side when told to."""
+    """A process with so many threads that makes steps of one side of a case when told to."""
 
-    def __init__(self, threads: int):
-        command = [sys.executable, __file__, "--worker", str(threads)]
+    def __init__(self, threads: int, case: int, side: str):
+        command = [sys.executable, __file__, "--worker", str(threads), str(case), side]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
         self.losses: list[float] = []
         self._line()  # it is ready
 
-    def make(self, side: str) -> None:
-        print(side, file=self.process.stdin)
+    def processor_seconds(self, steps: int) -> float:
+        self.make(steps)
+        return self.wait()
 
-    def wait(self) -> None:
-        self.losses = [float(x) for x in self._line().split()]
+    def make(self, steps: int) -> None:
+        print(steps, file=self.process.stdin)
+
+    def wait(self) -> float:
+        seconds, *self.losses = (float(x) for x in self._line().split())
+        return seconds
 
     def end(self) -> None:
         self.process.communicate()
@@ -220,33 +243,54 @@ class Worker:
     def _line(self) -> str:
         line = self.process.stdout.readline()  # type: ignore[union-attr]
         if not line:
-            raise RuntimeError("a worker of the sweep ended early")
+            raise RuntimeError("a worker of the benchmark ended early")
         return line
 
 
-def work(threads: int) -> None:
-    """What a worker process does; both sides have made their first steps when it is ready."""
+def work(threads: int, case: int, side: str) -> None:
+    """What a worker process does: processor seconds and losses of the steps it is told to make."""
     torch.set_num_threads(threads)
-    data = SWEEP.task.data(SWEEP.seed, "train")
-    sides = {"plain": plain_steps(SWEEP, data), "ours": our_steps(SWEEP, data)}
-    for side in sides.values():
-        list(islice(side, WARM_UP))
+    prepare()
+    _, spec, _ = CASES[case]
+    data = spec.task.data(spec.seed, "train")
+    steps = {"plain": plain_steps, "ours": our_steps}[side](spec, data)
     print("ready", flush=True)
     for line in sys.stdin:
-        print(*islice(sides[line.strip()], SWEEP_STEPS), flush=True)
+        losses: list[float] = []
+        seconds = processor_seconds(lambda count=int(line), kept=losses: kept.extend(islice(steps, count)))
+        print(seconds, *losses, flush=True)
 
 
-def flops_of(steps: Iterator[float]) -> int:
-    """Of the matrix products of one step."""
-    with FlopCounterMode(display=False) as counter:
-        next(steps)
-    return counter.get_total_flops()
+def shares(spec: Run) -> dict[str, float]:
+    """Of the processor time of ten steps of ours, which kinds of work take how much."""
+    steps = our_steps(spec, spec.task.data(spec.seed, "train"))
+    list(islice(steps, TURN))
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
+        list(islice(steps, 10))
+    found = dict.fromkeys([name for name, _ in GROUPS], 0.0) | {"everything else": 0.0}
+    for event in profiler.key_averages():
+        group = next((name for name, parts in GROUPS if any(part in event.key for part in parts)), "everything else")
+        found[group] += event.self_cpu_time_total
+    return {name: time / sum(found.values()) for name, time in found.items()}
+
+
+def flops_of(spec: Run) -> list[int]:
+    """Of the matrix products of one step, (plain, ours). Counted with torch's kernel, the only one torch can count."""
+    data, counts = spec.task.data(spec.seed, "train"), []
+    os.environ[VARIABLE] = "torch"
+    for steps in (plain_steps(spec, data), our_steps(spec.replace(precision="float32"), data)):
+        with FlopCounterMode(display=False) as counter:
+            next(steps)
+        counts.append(counter.get_total_flops())
+    del os.environ[VARIABLE]
+    return counts
 
 
 def matrix_peak(seconds_of: Callable[[Callable[[], object]], float]) -> float:
-    """Floating-point operations per second of a large matrix product."""
+    """Floating-point operations per second of the fastest float32 kernel in a large matrix product."""
     a = torch.randn(PEAK_SIZE, PEAK_SIZE)
-    return 2 * PEAK_SIZE**3 / min(seconds_of(lambda: a @ a) for _ in range(6))
+    times = (seconds_of(lambda kernel=kernel: kernel(a, a, None)) for kernel in available().values() for _ in range(6))
+    return 2 * PEAK_SIZE**3 / min(times)
 
 
 def processor_seconds(run: Callable[[], object]) -> float:
@@ -266,7 +310,7 @@ def rows() -> list[dict]:
     try:
         torch.set_num_threads(1)
         peak = matrix_peak(processor_seconds)
-        return [*(run_row(*case, peak) for case in CASES), sweep_row()]
+        return [*(run_row(case, peak) for case in range(len(CASES))), sweep_row()]
     finally:
         torch.set_num_threads(threads)
 
@@ -276,10 +320,14 @@ def main() -> None:
     print("  ".join(name.replace("_", " ") for name in table[0]))
     for r in table:
         print("  ".join(f"{x:.3g}" if isinstance(x, float) else f"{x:46}" for x in r.values()))
+    torch.set_num_threads(1)
+    for name, spec, _ in CASES[:2]:
+        parts = (f"{group} {share:.0%}" for group, share in shares(spec).items())
+        print(f"where a step of ours goes, {name}: {', '.join(parts)}")
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--worker"]:
-        work(int(sys.argv[2]))
+        work(int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])
     else:
         main()

@@ -1,6 +1,7 @@
 """Strict everywhere: warnings are errors (pyproject), one thread per worker, reproducible property tests."""
 
 import os
+import signal
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -12,6 +13,9 @@ torch.set_num_threads(1)
 # derandomize: the same examples on every machine; no deadline: a shared runner may stall
 settings.register_profile("softmaxlab", derandomize=True, deadline=None, max_examples=60)
 settings.load_profile("softmaxlab")
+
+# a shell that starts tests in the background has them ignore Ctrl-C, and so would the processes they send it to
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 PLUGINS = os.environ.get("SOFTMAXLAB_PLUGINS", "")
 

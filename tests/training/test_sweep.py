@@ -86,7 +86,7 @@ def test_an_unfinished_figure4_is_as_useful_as_it_can_be():
 
 
 def test_what_is_not_a_preset_is_refused():
-    all_of_them = r"\(classification has: quick, figure6, figure18, figure21, beyond, paper\)$"
+    all_of_them = r"\(classification has: quick, figure6, figures18-20, figure21, beyond, paper\)$"
     with pytest.raises(
         SpecError, match=rf"^unknown preset of classification 'figure4', did you mean 'figure6'\? {all_of_them}"
     ):
@@ -101,10 +101,11 @@ def test_every_preset_has_the_runs_that_its_docs_say():
     sizes = {task: {name: len(preset(task, name)) for name in presets} for task, presets in PRESETS.items()}
     assert sizes == {
         "induction": {
-            "quick": 3, "full": 12, "figure4": 660, "settings": 132, "variants": 24, "beyond": 6, "paper": 8640,
+            "quick": 3, "full": 12, "figure4": 660, "figures14-17": 7920, "settings": 132, "variants": 24, "beyond": 6,
+            "paper": 8640,
         },
         "classification": {
-            "quick": 3, "figure6": 495, "figure18": 264, "figure21": 330, "beyond": 25, "paper": 12960,
+            "quick": 3, "figure6": 495, "figures18-20": 1980, "figure21": 990, "beyond": 25, "paper": 12960,
         },
     }  # fmt: skip
 

@@ -24,11 +24,11 @@ EXAMPLES = (
     "  ·  softmaxlab sweep induction --preset figure4 --limit 11"
     "  ·  softmaxlab sweep classification --preset figure6 --executor ray --address auto"
     "  ·  softmaxlab sweep induction --preset paper --executor slurm --partition cpu --time 8:00:00 --dry-run"
+    "  ·  softmaxlab sweep induction --preset figures14-17 --status"
     "  ·  softmaxlab sweep specs.json --table runs/mine.parquet"
 )
 SHOWN_RUNS, SHOWN_REASONS = 40, 10
 OF_HEADS = ("sink_score", "flip_rate")  # what one sweeps for, an array in the table
-WORDS = ("key", "kind", "status", "sentence")  # columns that are text whatever it looks like
 
 Preset = Annotated[str | None, typer.Option(help="quick (default), paper, or a part of it: softmaxlab list sweeps.")]
 Set = Annotated[
@@ -36,12 +36,15 @@ Set = Annotated[
 ]
 Limit = Annotated[int | None, typer.Option(min=0, help="Make only so many of the missing runs; 0: just the table.")]
 Jobs = Annotated[int | None, typer.Option(min=1, help="Runs at once; on SLURM, those of one array element.")]
-Table = Annotated[str | None, typer.Option(metavar="FILE", help="Write the table here too, .csv or .parquet.")]
+Table = Annotated[
+    str | None, typer.Option(metavar="FILE", help="Add finished runs to this table too, .csv or .parquet.")
+]
 Track = Annotated[str | None, typer.Option(help="Write each loss as it goes: jsonl, tensorboard or wandb (offline).")]
 Address = Annotated[str | None, typer.Option(help="Ray: a running cluster; without it, Ray is started here.")]
 Gpus = Annotated[float | None, typer.Option(min=0, help="Ray: of a run, fractions allowed. SLURM: of an element.")]
 Time = Annotated[str | None, typer.Option(help="SLURM: at most this long for an element, as sbatch takes it.")]
 Elements = Annotated[int | None, typer.Option(min=1, help="SLURM: at most so many array elements.")]
+Status = Annotated[bool, typer.Option("--status", help="Make nothing; say what is there and what is still lacking.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="SLURM: only print the script and its core-hours.")]
 
 
@@ -65,6 +68,7 @@ def command(
     time: Time = None,
     elements: Elements = None,
     dry_run: DryRun = False,
+    status: Status = False,
     json: Json = False,
     plugin: Plugin = None,
 ) -> None:
@@ -72,21 +76,29 @@ def command(
 
     Stop it with Ctrl-C and start it again at will: finished runs are kept. A run that fails does not stop the others.
     """
+    from softmaxlab.cli.sweep_status import print_status
     from softmaxlab.training import trackers
     from softmaxlab.training.executors import executor_named
+    from softmaxlab.training.presets import is_figure
     from softmaxlab.training.sweep import Sweep, keyed
     from softmaxlab.training.table import check_table
 
     with _plugin_hint():
         name, specs = _specs(what, preset, parse_settings(settings))
+    serve = not what.endswith(".json") and is_figure(preset or "")
     files = [check_table(file) for file in (Path(out) / f"{name}.csv", table) if file is not None]
+    if status:
+        print_status(name, specs, out, table, serve, json)
+        return
     options = {"jobs": jobs, "address": address, "gpus_per_task": gpus_per_task, "partition": partition}
     chosen = executor_named(executor, **options, account=account, time=time, elements=elements)
     if dry_run:
-        _print_plan(chosen, specs, out, limit, json)
+        _print_plan(chosen, list(specs), out, limit, json)
         return
     trackers.choose(track, Path(out) / "track")
-    work = Sweep(keyed(specs), out, limit)
+    asked = keyed(specs)
+    ranks = dict(zip((key for key, _ in asked), specs.values()))
+    work = Sweep(asked, out, limit, own=files[0], table=Path(table) if table else None, ranks=ranks, serve=serve)
     try:
         work.make(chosen, device)
     except KeyboardInterrupt:
@@ -110,11 +122,8 @@ def _plugin_hint() -> Iterator[None]:
 
 def _report(name: str, work: "Sweep", files: list[Path], json: bool) -> None:
     """Write and print the table, and say how the runs ended."""
-    from softmaxlab.training.table import write_table
-
+    work.write()
     runs, tally, out = work.table(), work.tally(), str(work.store.root)
-    for file in files:
-        write_table(runs, file)
     counts = {str(status): int(count) for status, count in runs["status"].value_counts().items()}
     if json:
         about = {"sweep": name, "table": str(files[-1]), "data": out, "counts": counts}
@@ -128,17 +137,20 @@ def _report(name: str, work: "Sweep", files: list[Path], json: bool) -> None:
     typer.echo("".join(f"  table  {file}\n" for file in files) + f"  data   {out}")
 
 
-def _specs(what: str, preset: str | None, changes: dict[str, Any]) -> tuple[str, list["Spec"]]:
-    """The name of a sweep and its specs. A changed sweep is named after its specs too: its table is another."""
+def _specs(what: str, preset: str | None, changes: dict[str, Any]) -> tuple[str, dict["Spec", int]]:
+    """The name of a sweep and its specs with their stages. A changed sweep, with another table, has another name."""
     if what.endswith(".json"):
         if preset is not None:
             raise SpecError(f"specs from a file have no presets, got --preset {preset}")
-        name, found = Path(what).stem, _from_file(what)
+        name, found = Path(what).stem, [_from_file(what)]
     else:
-        from softmaxlab.training.presets import preset as runs_of
+        from softmaxlab.training.presets import stages
 
-        name, found = f"{what}-{preset or 'quick'}", runs_of(what, preset or "quick")
-    specs = list(dict.fromkeys(spec.replace(**changes) for spec in found))
+        name, found = f"{what}-{preset or 'quick'}", stages(what, preset or "quick")
+    specs: dict[Spec, int] = {}
+    for number, stage in enumerate(found):
+        for spec in stage:
+            specs.setdefault(spec.replace(**changes) if changes else spec, number)
     if changes:
         name += "-" + hashlib.sha256("".join(spec.key for spec in specs).encode()).hexdigest()[:8]
     return name, specs
@@ -177,6 +189,8 @@ def _print_plan(executor: Any, specs: list["Spec"], out: str, limit: int | None,
 
 def _plain(runs: "pandas.DataFrame") -> list[dict[str, Any]]:
     """The rows as JSON values."""
+    from softmaxlab.training.table_file import WORDS
+
     return [
         {name: cell if name in WORDS else _value(cell) for name, cell in run.items()} for run in runs.to_dict("records")
     ]

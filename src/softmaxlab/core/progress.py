@@ -15,47 +15,79 @@ LOG_SECONDS = 30.0
 
 
 class Progress:
-    """`with Progress(total, "label") as progress: progress.advance()`"""
+    """`with Progress(total, "label") as progress: progress.advance()`
 
-    def __init__(self, total: int, label: str):
+    Steps may cost differently: `cost` is that of all, and `advance` says what was done. The time left is the cost left
+    over the rate of cost done; before anything is done it is what is left of `guess` seconds, or not known yet.
+    """
+
+    def __init__(self, total: int, label: str, cost: float | None = None, guess: float | None = None):
         self.total, self.label, self.done, self.failed = total, label, 0, 0
+        self._cost_left, self._cost_done, self._guess = float(total) if cost is None else cost, 0.0, guess
         self._began = self._logged = time.monotonic()
         self._bar = None
 
     def __enter__(self) -> Self:
+        if self._guess is not None and self._guess > LOG_SECONDS:
+            self._show(0.0) if sys.stderr.isatty() else self._log(0.0)
         return self
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if self._bar:
             self._bar.stop()
 
-    def advance(self, steps: int = 1, failed: bool = False) -> None:
+    def advance(self, steps: int = 1, failed: bool = False, cost: float | None = None) -> None:
+        """Count steps, and what they cost if that is not their number; what failed says nothing of the rate."""
+        cost = steps if cost is None else cost
         self.done += steps
         self.failed += failed
+        self._cost_left -= cost
+        self._cost_done += 0.0 if failed else cost
         elapsed = time.monotonic() - self._began
         if elapsed < QUIET_SECONDS:
             return
         if sys.stderr.isatty():
-            self._draw(self._rate(elapsed))
+            self._show(elapsed)
         elif time.monotonic() - self._logged > LOG_SECONDS:
-            self._logged = time.monotonic()
-            left = elapsed * (self.total - self.done) / max(self.done, 1)
-            counts = (self.label, self.done, self.total, self.failed)
-            log.info("%s: %d/%d, %d failed, %s, %.0f s left", *counts, self._rate(elapsed), left)
+            self._log(elapsed)
+
+    def left(self, elapsed: float) -> float | None:
+        """Seconds to the end after so many, None if there is nothing to tell it from."""
+        if self._cost_done > 0:
+            return elapsed * max(self._cost_left, 0.0) / self._cost_done
+        return None if self._guess is None else max(self._guess - elapsed, 0.0)
+
+    def _log(self, elapsed: float) -> None:
+        self._logged = time.monotonic()
+        counts = (self.label, self.done, self.total, self.failed)
+        log.info("%s: %d/%d, %d failed, %s, %s", *counts, self._rate(elapsed), told_left(self.left(elapsed)))
 
     def _rate(self, elapsed: float) -> str:
+        if not elapsed:
+            return "just begun"
         rate = self.done / elapsed
         return f"{rate:.3g}/s" if rate >= 1 else f"{60 * rate:.3g}/min"
 
-    def _draw(self, rate: str) -> None:
+    def _show(self, elapsed: float) -> None:
+        told = f"{self._rate(elapsed)}, {told_left(self.left(elapsed))}"
         if self._bar is None:
             from rich import progress
             from rich.console import Console
 
-            texts = progress.MofNCompleteColumn(), progress.TextColumn("{task.fields[rate]}")
-            columns = (*progress.Progress.get_default_columns(), *texts)
+            texts = progress.MofNCompleteColumn(), progress.TextColumn("{task.fields[told]}")
+            columns = (*progress.Progress.get_default_columns()[:-1], *texts)  # the last is rich's own time left
             self._bar = progress.Progress(*columns, console=Console(stderr=True), transient=True)
-            self._bar.add_task(self.label, total=self.total, rate=rate)
+            self._bar.add_task(self.label, total=self.total, told=told)
             self._bar.start()
         label = f"{self.label}, {self.failed} failed" if self.failed else self.label
-        self._bar.update(self._bar.task_ids[0], description=label, completed=self.done, rate=rate)
+        self._bar.update(self._bar.task_ids[0], description=label, completed=self.done, told=told)
+
+
+def told_left(seconds: float | None) -> str:
+    """A time left in a unit that suits it."""
+    if seconds is None:
+        return "time left not known yet"
+    for unit, length in (("h", 3600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"about {seconds / length:.0f} {unit} left"
+    return f"{seconds:.0f} s left"

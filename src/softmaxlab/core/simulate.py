@@ -14,6 +14,7 @@ from softmaxlab.core.spec import Spec
 from softmaxlab.core.store import Store
 from softmaxlab.errors import SpecError
 
+KERNELS = "softmaxlab.core.kernels"  # looked up, not imported: it needs torch, which many results do not
 RECORDED = ("softmaxlab", "numpy", "scipy", "torch", "numba")
 
 
@@ -29,6 +30,8 @@ def simulate(spec: Spec, store: Store | str | Path | None = None, device: str = 
         store = Store(store)
     if store is not None and (found := store.get(spec)) is not None:
         return found
+    if kernels := sys.modules.get(KERNELS):
+        kernels.forget_used()
     began = time.perf_counter()
     outcome = spec._run(device)
     result = dataclasses.replace(outcome, spec=spec, provenance=_provenance(time.perf_counter() - began, device))
@@ -58,6 +61,7 @@ def _provenance(seconds: float, device: str) -> dict:
         "machine": platform.machine(),
         "device": device,
         "threads": _threads(),
+        "kernels": sys.modules[KERNELS].used() if KERNELS in sys.modules else {},
         "versions": _versions(),
     }
 

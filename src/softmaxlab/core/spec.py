@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, Self, get_args
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, ValidationError, model_validator
+from pydantic.fields import FieldInfo
 
 from softmaxlab.core import plugins
 from softmaxlab.core.arrays import encode
@@ -21,6 +22,18 @@ from softmaxlab.core.registry import Named, Registry, source_hash
 from softmaxlab.errors import SpecError, unknown
 
 KEY_LENGTH = 24  # hex digits = 96 bits: a collision among 1e9 results has probability 6e-12
+
+
+ADDED_LATER = "added_later"
+
+
+def added_later(default: Any) -> Any:
+    """A field that older specs do not have: at its default it is not in the JSON, so their keys stay as they were."""
+    return Field(default=default, json_schema_extra={ADDED_LATER: True})
+
+
+def _added_later(field: FieldInfo) -> bool:
+    return isinstance(field.json_schema_extra, dict) and ADDED_LATER in field.json_schema_extra
 
 
 class Record(BaseModel):
@@ -75,8 +88,10 @@ class Record(BaseModel):
         return named(**fields)
 
     def plain(self) -> dict:
-        """The record as JSON-ready values, kind included."""
-        return {"kind": self.kind} | {name: _plain(getattr(self, name)) for name in type(self).model_fields}
+        """The record as JSON-ready values, kind included. Fields `added_later` are left out at their default."""
+        fields = type(self).model_fields.items()
+        shown = [name for name, field in fields if not _added_later(field) or getattr(self, name) != field.default]
+        return {"kind": self.kind} | {name: _plain(getattr(self, name)) for name in shown}
 
     def json_text(self) -> str:
         """The canonical JSON: sorted keys, no spaces, shortest exact floats."""

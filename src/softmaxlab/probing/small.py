@@ -17,6 +17,7 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from softmaxlab.attention import MAPS
+from softmaxlab.core import kernels
 from softmaxlab.core.progress import Progress
 from softmaxlab.core.random import torch_generator
 from softmaxlab.core.registry import Named
@@ -78,7 +79,7 @@ def trained(spec: LanguageModel, device: str = "cpu") -> tuple[Any, Any, dict[st
 
     tokenizer, train, test = corpus(spec.vocab)
     model = build(spec).to(device)
-    with _with_map(model, spec) as swap:
+    with kernels.fast_linears(model), _with_map(model, spec) as swap:
         curve, status = _fit(model, swap.parameters(), train.to(device), spec)
         held_out = [{"input_ids": part} for part in _cut(test, spec.context).split(BATCH)]
         found = loss(model, held_out)
@@ -165,6 +166,7 @@ def _fit(model: Any, biases: list, train: Tensor, spec: LanguageModel) -> tuple[
     optimizer = torch.optim.AdamW(groups, lr=spec.lr, betas=(0.9, 0.95), fused=True)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate(step / spec.steps))
     curve = []
+    kernels.keep_memory()
     model.train()
     with Progress(spec.steps, f"{spec.map} language model") as progress:
         for tokens in _batches(train, spec):

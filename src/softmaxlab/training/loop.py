@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from softmaxlab.core.kernels import keep_memory
 from softmaxlab.core.random import torch_generator
 from softmaxlab.training.model import Transformer
 from softmaxlab.training.sharing import EVERYWHERE, LAST, Prefixes, one_of_each, prefix_numbers, reads_sets, set_numbers
@@ -61,6 +62,7 @@ def train(
     aux: float,
 ) -> Iterator[Step]:
     """Make the steps of `order`, handing each out; the model still has its gradient then."""
+    keep_memory()
     wanted, shape = EVERYWHERE if aux > 0 else LAST, model.shape
     pairs, index = model.rows(data.tokens)  # this and the next two once for all data
     beginnings = prefix_numbers(data.tokens, shape.symbols) if shape.causal else None

@@ -17,11 +17,12 @@ from torch.nn import functional
 
 from softmaxlab.attention import MAPS, feature_mlp
 from softmaxlab.attention.attend import attend_features, features_of
+from softmaxlab.core.kernels import Linear, Precision
+from softmaxlab.training.mlp import MLP
 from softmaxlab.training.rows import attend_rows, pays_off
 from softmaxlab.training.sharing import EVERYWHERE, LAST, Places, Prefixes, spread
 
 WITHOUT_BIAS = ("sigmoid", "sigmoid_norm")  # which could have one, but have none in the paper
-MLP_RATIO = 4
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class Shape:
     mlp: bool
     layernorm: bool
     gate: bool
+    precision: Precision = "float32"
 
 
 @dataclass
@@ -56,7 +58,7 @@ class Attention(nn.Module):
         super().__init__()
         self.visible: Tensor | None
         d, self.heads, self.map = shape.width, shape.heads, shape.map
-        self.q, self.k, self.v, self.o = (nn.Linear(d, d) for _ in range(4))
+        self.q, self.k, self.v, self.o = (Linear(d, d, shape.precision) for _ in range(4))
         learns_bias = MAPS[shape.map].takes_bias and shape.map not in WITHOUT_BIAS
         self.bias = nn.Parameter(torch.zeros(self.heads)) if learns_bias else None
         self.features = feature_mlp(d // self.heads) if "mlp" in MAPS[shape.map].parameters else None
@@ -115,9 +117,7 @@ class Block(nn.Module):
         d = shape.width
         self.norm_1, self.norm_2 = (nn.LayerNorm(d) if shape.layernorm else nn.Identity() for _ in range(2))
         self.attention = Attention(shape)
-        self.mlp = None
-        if shape.mlp:
-            self.mlp = nn.Sequential(nn.Linear(d, MLP_RATIO * d), nn.GELU(), nn.Linear(MLP_RATIO * d, d))
+        self.mlp = MLP(d, shape.precision) if shape.mlp else None
 
     def forward(self, x: Tensor, places: Places, trace: Trace | None) -> Tensor:
         x = places.rows_of_results(x) + self.attention(self.norm_1(x), places, trace)
@@ -135,7 +135,7 @@ class Transformer(nn.Module):
         self.position = None if shape.positions == "none" else nn.Embedding(shape.length, part)
         self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.layers))
         self.norm = nn.LayerNorm(shape.width) if shape.layernorm else nn.Identity()
-        self.unembed = nn.Linear(shape.width, shape.outputs)
+        self.unembed = Linear(shape.width, shape.outputs, shape.precision)
 
     def forward(self, tokens: Tensor, wanted: slice = EVERYWHERE, trace: Trace | None = None) -> Tensor:
         return self.logits(*self.rows(tokens), wanted, trace)

@@ -4,6 +4,7 @@ What a preset holds is said by the docstring of its function, which `softmaxlab 
 """
 
 from collections.abc import Callable
+from typing import Any
 
 from softmaxlab.errors import SpecError, unknown
 from softmaxlab.training.grid import grid
@@ -27,12 +28,24 @@ POSITIONS = (None, "concat", "none")
 
 def preset(task: str, name: str) -> list[Run]:
     """The runs of a preset of a task."""
+    return [run for stage in stages(task, name) for run in stage]
+
+
+def stages(task: str, name: str) -> list[list[Run]]:
+    """The runs of a preset in parts, the most useful part first; within a part their order does not matter."""
     if task not in PRESETS:
         raise unknown("sweep", task, PRESETS)
     if name not in PRESETS[task]:
         told, _, _ = str(unknown(f"preset of {task}", name, PRESETS[task])).partition(", known: ")
         raise SpecError(f"{told} ({task} has: {', '.join(PRESETS[task])})")
-    return PRESETS[task][name]()
+    found = PRESETS[task][name]()
+    plain = [run for run in found if isinstance(run, Run)]
+    return [plain] if plain else [part for part in found if isinstance(part, list)]
+
+
+def is_figure(name: str) -> bool:
+    """Whether a preset is the runs of figures, which do not tell runs apart that are `alike`."""
+    return name.startswith("figure")
 
 
 def about(task: str, name: str) -> str:
@@ -45,14 +58,30 @@ def _induction_quick() -> list[Run]:
     return grid(Run(task=Induction(), epochs=1), map=("softmax", "sigmoid", "linear"))
 
 
-def _figure4() -> list[Run]:
+def _figure4() -> list[list[Run]]:
     """λ = 0.2, shifted queries, additive positions: every map, heads, learning rates; runs end when settled."""
-    return _plainest_first(grid(Run(task=Induction(), stop="settled"), seed=SEEDS, heads=HEADS, lr=RATES, map=MAPS))
+    runs = grid(Run(task=Induction(), stop="settled"), seed=SEEDS, heads=HEADS, lr=RATES, map=MAPS)
+    return _in_stages(runs, lambda run: (run.seed, not _is_plain(run)))
+
+
+def _figures14_17() -> list[list[Run]]:
+    """Figures 14 to 17: figure4 for both λ, all positions and both kinds of query; runs end when settled."""
+    choices = {"task.aux": (0.2, 0.0), "task.shifted": BOTH, "positions": POSITIONS}
+    runs = grid(Run(task=Induction(), stop="settled"), seed=SEEDS, **choices, heads=HEADS, lr=RATES, map=MAPS)
+    fourth = {run.key for stage in _figure4() for run in stage if run.seed == SEEDS[0]}
+    return _in_stages(runs, lambda run: _stage(run, fourth))
+
+
+def _stage(run: Run, fourth: set[str]) -> int:
+    """Every panel once; Figure 4 once; every panel with the other seeds; then the rest, seed by seed."""
+    if _is_plain(run):
+        return 2 if run.seed else 0
+    return 1 if run.key in fourth else 3 + run.seed
 
 
 def _settings() -> list[Run]:
     """Figure 4's settings with one seed, heads tracked; runs end when settled."""
-    return [run.replace(track=("heads",)) for run in _figure4() if run.seed == SEEDS[0]]
+    return [run.replace(track=("heads",)) for stage in _figure4() for run in stage if run.seed == SEEDS[0]]
 
 
 def _full() -> list[Run]:
@@ -81,10 +110,17 @@ def _induction_paper() -> list[Run]:
     return grid(Run(task=Induction()), **choices, heads=HEADS, lr=RATES, map=WITH_CONTROL)
 
 
-def _plainest_first(runs: list[Run]) -> list[Run]:
-    """Seed by seed, and in each the default heads and learning rate before the others."""
-    usual = runs[0]
-    return sorted(runs, key=lambda run: (run.seed, (run.heads, run.lr) != (usual.heads, usual.lr)))
+def _is_plain(run: Run) -> bool:
+    """Whether it has the default heads and learning rate."""
+    return (run.heads, run.lr) == (HEADS[0], RATES[0])
+
+
+def _in_stages(runs: list[Run], stage: Callable[[Run], Any]) -> list[list[Run]]:
+    """The runs by stage, the least first."""
+    found: dict[Any, list[Run]] = {}
+    for run in runs:
+        found.setdefault(stage(run), []).append(run)
+    return [found[key] for key in sorted(found)]
 
 
 def _classification_quick() -> list[Run]:
@@ -99,16 +135,16 @@ def _figure6() -> list[Run]:
     return grid(base, **{"task.vocab": VOCABULARIES}, seed=SEEDS, lr=RATES, map=MAPS)
 
 
-def _figure18() -> list[Run]:
-    """With and without MLP and LayerNorm, two seeds, one learning rate: Figures 18 to 20."""
+def _figures18_20() -> list[Run]:
+    """Figures 18 to 20: figure6 with and without MLP and LayerNorm."""
     base = Run(task=Classification(), layers=1, heads=1)
-    return grid(base, **{"task.vocab": VOCABULARIES}, seed=SEEDS[:2], mlp=BOTH, layernorm=BOTH, map=MAPS)
+    return grid(base, **{"task.vocab": VOCABULARIES}, seed=SEEDS, mlp=BOTH, layernorm=BOTH, lr=RATES, map=MAPS)
 
 
 def _figure21() -> list[Run]:
-    """Heads and layers without MLP and LayerNorm, one learning rate."""
+    """Heads and layers without MLP and LayerNorm, vocabulary 41: every map and learning rate."""
     bare = Run(task=Classification(), mlp=False, layernorm=False)
-    return grid(bare, seed=SEEDS, heads=(1, 2, 4), layers=(1, 2), map=MAPS)
+    return grid(bare, seed=SEEDS, heads=(1, 2, 4), layers=(1, 2), lr=RATES, map=MAPS)
 
 
 def _classification_beyond() -> list[Run]:
@@ -122,11 +158,12 @@ def _classification_paper() -> list[Run]:
     return grid(Run(task=Classification()), seed=SEEDS, **choices, lr=RATES, map=WITH_CONTROL)
 
 
-PRESETS: dict[str, dict[str, Callable[[], list[Run]]]] = {
+PRESETS: dict[str, dict[str, Callable[[], list[Run] | list[list[Run]]]]] = {
     "induction": {
         "quick": _induction_quick,
         "full": _full,
         "figure4": _figure4,
+        "figures14-17": _figures14_17,
         "settings": _settings,
         "variants": _variants,
         "beyond": _induction_beyond,
@@ -135,7 +172,7 @@ PRESETS: dict[str, dict[str, Callable[[], list[Run]]]] = {
     "classification": {
         "quick": _classification_quick,
         "figure6": _figure6,
-        "figure18": _figure18,
+        "figures18-20": _figures18_20,
         "figure21": _figure21,
         "beyond": _classification_beyond,
         "paper": _classification_paper,

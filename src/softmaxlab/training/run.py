@@ -1,5 +1,6 @@
 """One training run: a task, a transformer, an optimizer, a seed."""
 
+import json
 from typing import Annotated, Literal, Self
 
 import numpy as np
@@ -9,11 +10,12 @@ from softmaxlab.attention import MAPS
 from softmaxlab.core.progress import Progress
 from softmaxlab.core.registry import Named
 from softmaxlab.core.result import Outcome, Result, Status
-from softmaxlab.core.spec import Spec
+from softmaxlab.core.spec import Spec, added_later
 from softmaxlab.training.tasks import Positions, Task
 
 Count = Annotated[int, Field(ge=1, le=10**6)]
 Positive = Annotated[float, Field(gt=0)]
+FIELDS_OF_SHAPE = ("width", "heads", "layers", "map", "mlp", "layernorm", "gate", "precision")
 
 
 class Run(Spec):
@@ -21,6 +23,7 @@ class Run(Spec):
 
     `positions` are the task's own if not given. `stop="settled"` ends the run early (settled.py). `measure=()` leaves
     out all measures but accuracy; `track` adds what happens in training: "heads" and "cls" (tracking.py).
+    `precision="bfloat16"` computes the products of linear layers in bfloat16; weights and all else stay float32.
     """
 
     task: Task
@@ -41,6 +44,7 @@ class Run(Spec):
     measure: tuple[Literal["heads"], ...] = ("heads",)
     track: tuple[Literal["heads", "cls"], ...] = ()
     seed: int = Field(default=0, ge=0)
+    precision: Literal["float32", "bfloat16"] = added_later("float32")
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
@@ -61,6 +65,25 @@ class Run(Spec):
     def steps(self) -> int:
         """Of all epochs, the last batch of each being smaller."""
         return self.epochs * -(-self.task.train // self.batch)
+
+    def cost(self) -> float:
+        """Floating-point operations of the run, roughly: what tells long runs from short ones."""
+        task, width, length = self.task, self.width, self.task.length()
+        mix = 4 * length * width + 10 * length * self.heads  # of a query: scores, sums of values, and the map itself
+        query = (4 + 16 * self.mlp) * width**2 + mix  # its projection and the output's, the MLP
+        keys = 4 * width**2  # and values
+        if self.map.startswith("mlp"):
+            keys += 32 * width**2 // self.heads  # the map's own network, on queries and keys
+        asked = length if task.weight_elsewhere() else 1  # the last layer works only where the loss is
+        forward = self.layers * length * keys + ((self.layers - 1) * length + asked) * query
+        forward += asked * 2 * width * task.outputs()
+        return 3.0 * forward * self.epochs * task.train  # the way back is two more
+
+    def alike(self) -> str:
+        """The run but for `track`, `measure` and `stop`, which figures of many runs do not tell apart."""
+        untold = dict.fromkeys(("track", "measure", "stop"))
+        plain = self.plain() | untold | {"positions": self.chosen_positions()}
+        return json.dumps(plain, sort_keys=True)
 
     def chosen_positions(self) -> Positions:
         return self.positions or self.task.own_positions()
@@ -83,7 +106,7 @@ def build(spec: Run, device: str = "cpu"):
         length=task.length(),
         positions=spec.chosen_positions(),
         causal=task.causal(),
-        **{name: getattr(spec, name) for name in ("width", "heads", "layers", "map", "mlp", "layernorm", "gate")},
+        **{name: getattr(spec, name) for name in FIELDS_OF_SHAPE},
     )
     with torch.random.fork_rng(devices=[]):
         # layers draw from torch's global generator, which is put back afterwards

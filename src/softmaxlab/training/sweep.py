@@ -1,6 +1,7 @@
 """Many runs: those whose results the store does not hold are made, and all of them become one table."""
 
 import os
+import time
 import warnings
 from collections import Counter
 from collections.abc import Iterable
@@ -13,8 +14,11 @@ from softmaxlab.core.spec import Spec
 from softmaxlab.core.store import Store
 from softmaxlab.errors import SpecError, StoreError
 from softmaxlab.training.attempts import FOLDER, record_failure
+from softmaxlab.training.estimate import Seconds, cost_of, in_order
 from softmaxlab.training.executors import Executor, executor_named
-from softmaxlab.training.table import NOT_RUN, frame, has_result, row
+from softmaxlab.training.status import alike, by_likeness, in_store
+from softmaxlab.training.table import NOT_RUN, frame, has_result, row, write_table
+from softmaxlab.training.table_file import TableFile, Throttle, spec_of
 
 if TYPE_CHECKING:
     import pandas
@@ -50,27 +54,62 @@ def sweep(
 
 
 class Sweep:
-    """The runs asked for and what the store says of each; `make` has the missing ones made, and may be interrupted."""
+    """The runs asked for and what the store says of each; `make` has the missing ones made, and may be interrupted.
 
-    def __init__(self, asked: list[tuple[str, Spec]], store: str | Path, limit: int | None = None):
-        self.asked, self.store = asked, _writable(store)
+    A run is there too if `table` has it; with `serve`, also if a run that is alike (status.py) is in either. Its row
+    is then that of the other run. `ranks` (key → number) say which runs are more useful: lower ones are made first.
+    """
+
+    def __init__(
+        self,
+        asked: list[tuple[str, Spec]],
+        store: str | Path,
+        limit: int | None = None,
+        *,
+        own: Path | None = None,
+        table: Path | None = None,
+        ranks: dict[str, int] | None = None,
+        serve: bool = False,
+    ):
+        self.asked, self.store, self.own = asked, _writable(store), own
+        self.file = TableFile(table) if table is not None else None
         self.rows = known(asked, self.store)
-        self.wanted = missing(asked, self.rows, limit)
+        self.rows |= self._elsewhere(serve)
+        self.wanted = in_order(missing(asked, self.rows, limit), ranks or {})
         self.before = sum(map(has_result, self.rows.values()))
         self.tried: set[str] = set()
+        self._throttle = Throttle()
+
+    def _elsewhere(self, serve: bool) -> Rows:
+        """Rows of the table, or of runs that are alike, for what the store lacks."""
+        ended = self.file.ended() if self.file else {}
+        lacking = {key: spec for key, spec in self.asked if not has_result(self.rows[key])}
+        found = {key: ended[key] for key in lacking if key in ended}
+        if serve and lacking:
+            stored = in_store(self.store)
+            likes, either = by_likeness(ended | stored), ended | stored
+            for key, spec in lacking.items():
+                if key not in found and (other := likes.get(alike(spec))):
+                    found[key] = row(spec_of(stored[other]), other, self.store) if other in stored else either[other]
+        return {key: cells for key, cells in found.items() if has_result(cells)}
 
     def make(self, executor: Executor, device: str) -> None:
         """Have the wanted runs made; rows are up to date at any time, also if this is stopped."""
         if not self.wanted:
             return
         texts, root = {key: spec.json_text() for key, spec in self.wanted.items()}, str(self.store.root.resolve())
+        costs = {key: cost_of(spec) for key, spec in self.wanted.items()}
+        total = None if None in costs.values() else sum(cost or 0.0 for cost in costs.values())
         try:
-            with Progress(len(texts), "runs") as progress:
+            with Progress(len(texts), "runs", total, self._guess(executor)) as progress:
 
                 def finished(key: str) -> None:
                     self._look_at(key)
                     self.tried.add(key)
-                    progress.advance(failed=self.rows[key]["status"] != Outcome.DONE)
+                    failed = self.rows[key]["status"] != Outcome.DONE
+                    progress.advance(failed=failed, cost=None if total is None else costs[key])
+                    if self._throttle.due():
+                        self.write()
 
                 executor.run(texts, root, device, finished)
         finally:
@@ -81,6 +120,25 @@ class Sweep:
             if self.rows[key]["status"] == NOT_RUN:
                 record_failure(key, texts[key], root, "the executor ended without a result of it")
                 self._look_at(key)
+
+    def write(self) -> None:
+        """Write the tables: `own` of all that were asked for, and into `table` the runs that ended."""
+        began = time.monotonic()
+        if self.own is not None:
+            write_table(self.table(), self.own)
+        if self.file is not None:
+            self.file.add(self.rows.values())
+            self.file.write()
+        self._throttle.wrote(time.monotonic() - began)
+
+    def _guess(self, executor: Executor) -> float | None:
+        """Seconds of all wanted runs, from rows of runs like them; None if it is not known how many run at once."""
+        at_once = getattr(executor, "at_once", None)
+        if at_once is None:
+            return None
+        others = self.file.ended().values() if self.file else ()
+        seconds, _ = Seconds.of([*self.rows.values(), *others]).total(self.wanted.values())
+        return None if seconds is None else seconds / at_once()
 
     def _look_at(self, key: str) -> None:
         self.rows[key] = row(self.wanted[key], key, self.store)

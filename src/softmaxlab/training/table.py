@@ -30,7 +30,7 @@ NOT_RUN = "not run"
 
 def row(spec: Spec, key: str, store: Store, result: Result | None = None) -> dict[str, Any]:
     """What is known of a run: its result (that of the store if not given), or why it failed, or that it was not run."""
-    cells = {"key": key, "kind": spec.kind} | dict(_fields(spec))
+    cells = {"key": key} | fields(spec)
     if result is None:
         result = store.get(spec)
     if result is not None:
@@ -43,7 +43,12 @@ def row(spec: Spec, key: str, store: Store, result: Result | None = None) -> dic
     return cells | dict(zip(("status", "sentence", "seconds"), map(_cell, ended))) | found
 
 
-def has_result(cells: dict[str, Any]) -> bool:
+def fields(spec: Spec) -> dict[str, Any]:
+    """The cells of a spec's kind and fields."""
+    return {"kind": spec.kind} | dict(_fields(spec))
+
+
+def has_result(cells: Mapping[str, Any]) -> bool:
     """Whether a row is that of a result, good or bad."""
     return cells["seconds"] is not None
 

@@ -12,8 +12,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from softmaxlab.errors import SpecError
+
 TILE = 1 << 19  # scores in a tile: 2 MB, which a core's cache holds
 HIDDEN = -1e30  # finite, so that 0 · HIDDEN = 0; far below any score
+HARMLESS = frozenset({  # arguments that change no weight, or whose effect the mask already has
+    "sliding_window", "position_ids", "cache_position", "position_embeddings", "deterministic", "use_cache",
+    "past_key_values", "output_attentions", "output_hidden_states", "output_router_logits", "return_dict",
+    "num_items_in_batch", "logits_to_keep", "layer_idx", "training",
+})  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,9 +120,17 @@ def read(
     position_bias: Tensor | None = None,
     softcap: float | None = None,
     s_aux: Tensor | None = None,
-    **_: Any,
+    **others: Any,
 ) -> Call:
-    """The call behind the registry's arguments. Without a mask, a causal module hides later keys from many queries."""
+    """The call behind the registry's arguments. Without a mask, a causal module hides later keys from many queries.
+
+    An argument that is not known may choose keys or shift scores (`indices` of a sparse index), so it is refused.
+    """
+    if unknown := [name for name, value in others.items() if value is not None and name not in HARMLESS]:
+        raise SpecError(
+            f"{type(module).__name__} gives attention the argument {unknown[0]!r}, which is not known here and may "
+            "change its weights; only its own attention can be measured (eager=True, --eager)"
+        )
     rows = query.shape[2]
     causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
     causal = bool(causal) and attention_mask is None and rows > 1

@@ -36,11 +36,15 @@ class Local:
         if self.jobs is not None:
             check_positive("jobs", self.jobs)
 
+    def at_once(self) -> int:
+        """How many runs at the same time."""
+        return self.jobs or cores()
+
     def run(self, specs: Mapping[str, str], store: str, device: str, finished: Callable[[str], None]) -> None:
         check_device(device)
         threads = cores() if len(specs) == 1 else 1
         waiting, died = specs, {}
-        for jobs in (self.jobs or cores(), *[1] * (ATTEMPTS - 1)):
+        for jobs in (self.at_once(), *[1] * (ATTEMPTS - 1)):
             died = _Team(store, device, threads, finished).work(waiting, jobs)
             waiting = {key: specs[key] for key in died}
         for key, how in died.items():
