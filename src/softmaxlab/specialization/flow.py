@@ -26,11 +26,11 @@ from softmaxlab.core.simulate import simulate
 from softmaxlab.core.spec import Spec
 from softmaxlab.core.threads import one_blas_thread
 from softmaxlab.specialization.flow_record import recorded
-from softmaxlab.specialization.integrate import BUDGET, LARGE, Run, Solver, integrate, stopping
+from softmaxlab.specialization.integrate import BUDGET, LARGE, Run, Solver, stopping
 from softmaxlab.specialization.model import SingleLocation
 from softmaxlab.specialization.order import OrderParameters, noisy_start
+from softmaxlab.specialization.rest import follow
 from softmaxlab.specialization.start import Start, check
-from softmaxlab.specialization.velocity import Velocity
 
 RK45_UNTIL = 500.0  # beyond this time the flow has become stiff
 LONGEST = 1e12  # no flow has anything left to do by then, and times of this size still have twelve digits
@@ -43,6 +43,8 @@ class Flow(Spec):
     It starts at r = η I and m = 0, with noise of standard deviation `noise`, or at `start`: order parameters, or a
     result (of SGD or of a flow), which stands for those at its first time. spikes="orthogonal" takes p = I whatever the
     start says. `samples` counts base points (sampling.py); sampling="fresh" draws new ones at every step of Euler.
+    until="rest" goes on beyond `tau_end`, with more time and more samples, until the flow is certified to be at a
+    minimum or that has become too much (rest.py); notes["certificate"] says how it ended.
     """
 
     model: SingleLocation
@@ -61,6 +63,7 @@ class Flow(Spec):
     samples: int | None = Field(default=None, ge=1, le=2**24)
     sampling: Literal["symmetric", "plain", "fresh"] = "symmetric"
     batch_noise: float = Field(default=0.0, ge=0.0, le=LARGE)
+    until: Literal["tau_end", "rest"] = "tau_end"
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -71,6 +74,8 @@ class Flow(Spec):
                     raise ValueError(f"{name} has no meaning with start, got {getattr(self, name)}; leave it out")
         if self.sampling == "fresh" and self.solver != "Euler":
             raise ValueError("sampling='fresh' needs solver='Euler': no other solver can take samples that change")
+        if self.until == "rest" and (self.solver == "Euler" or self.sampling != "symmetric" or self.batch_noise):
+            raise ValueError("until='rest' needs symmetric samples, no batch_noise and a solver other than Euler")
         if self.solver == "Euler" and self.tau_end > BUDGET * self.step:
             raise ValueError(f"tau_end must hold at most {BUDGET} steps = {self.step:g} of Euler, got {self.tau_end:g}")
         for tau in self.record or ():
@@ -94,19 +99,13 @@ class Flow(Spec):
         return start.replace(p=np.eye(self.model.features)) if self.spikes == "orthogonal" else start
 
     def chosen_solver(self) -> Solver:
-        stiff = self.tau_end > RK45_UNTIL or self.model.map == "softmax1"
+        stiff = self.tau_end > RK45_UNTIL or self.model.map == "softmax1" or self.until == "rest"
         return self.solver or ("LSODA" if stiff else "RK45")
 
     @one_blas_thread()
     def _run(self, device: str) -> Result:
-        velocity = Velocity(self)
         run = Run(self.chosen_solver(), self.rtol, self.atol, self.step)
-        rows = []
-        with Progress(len(self.grid()), "flow") as progress:
-            for part in integrate(velocity, velocity.jacobian, velocity.start, self.grid(), run):
-                rows.append(part)
-                progress.advance(len(part))
-        return recorded(self, velocity, np.concatenate(rows), run)
+        return recorded(self, follow(self, run), run)
 
 
 def flow_many(specs: Iterable[Flow], jobs: int | None = None) -> list[Result]:

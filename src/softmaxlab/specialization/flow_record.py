@@ -1,8 +1,6 @@
-"""What the result of a flow holds: order parameters at all times, the loss out of sample, whether it has settled.
+"""What the result of a flow holds: order parameters at all times, the loss out of sample, and its certificate.
 
-Settled means two things at once, both of the sampled loss: it changed by less than `SETTLED` in the second half of the
-time, and at its present rate −dẼ/dτ it changes by less than that in as much time again. A plateau that is left later
-passes both, and there are such plateaus: settled does not prove convergence.
+`converged` means that the certificate (certificate.py) says minimum.
 """
 
 from collections.abc import Mapping
@@ -13,13 +11,13 @@ import numpy as np
 from softmaxlab.core.result import Outcome, Result, Status
 from softmaxlab.specialization.integrate import Run
 from softmaxlab.specialization.population import SETS, loss_over, standard_error
+from softmaxlab.specialization.rest import Path
 from softmaxlab.specialization.sampling import images, symmetric
 from softmaxlab.specialization.velocity import Velocity
 
 if TYPE_CHECKING:
     from softmaxlab.specialization.flow import Flow
 
-SETTLED = 1e-3
 UNSEEN = 2**11  # samples in each of the sets that give the loss and its standard error; never more than the flow uses
 AXES = {
     "tau": ("tau",),
@@ -34,11 +32,11 @@ AXES = {
 }
 
 
-def recorded(spec: "Flow", velocity: Velocity, rows: np.ndarray, run: Run) -> Result:
-    """The result of a flow with states `rows` [time, size] at the first times of its grid."""
-    grid = spec.grid()[: len(rows)]
-    shown = np.isin(grid, spec.times())
-    m_hat, r, b, v = velocity.split(rows[shown])
+def recorded(spec: "Flow", path: Path, run: Run) -> Result:
+    """The result of a flow that took `path`."""
+    velocity, grid = path.first, path.tau
+    shown = np.isin(grid, spec.times()) | (grid > spec.tau_end)
+    m_hat, r, b, v = velocity.split(path.rows[shown])
     order, tau = velocity.order, grid[shown]
     K = np.concatenate([m_hat, r], axis=2)
     with np.errstate(all="ignore"):  # what is not finite becomes a status
@@ -59,8 +57,8 @@ def recorded(spec: "Flow", velocity: Velocity, rows: np.ndarray, run: Run) -> Re
     status = run.status
     if status.ok and sound < len(tau):
         status = Status(Outcome.DIVERGED, f"the loss is not finite at tau = {tau[sound]:.6g}")
-    status, notes = _settled(velocity, grid, rows) if status.ok else (status, {"converged": False})
-    return result_of(arrays, sound, status, _notes(spec, velocity, run) | notes)
+    status, notes = _certified(path) if status.ok else _failed(status)
+    return result_of(arrays, sound, status, _notes(spec, path.velocity, run) | notes)
 
 
 def result_of(arrays: Mapping[str, np.ndarray], sound: int, status: Status, notes: Mapping[str, Any]) -> Result:
@@ -84,7 +82,7 @@ def _notes(spec: "Flow", velocity: Velocity, run: Run) -> dict[str, Any]:
     kind = spec.sampling
     if kind == "symmetric" and not velocity.samples.quasi:
         kind = "symmetric, of random points: there are no Sobol points of this dimension"
-    samples = velocity.samples.size
+    samples = max(velocity.samples.size, velocity.corrected_by)
     return {
         "solver": run.solver,
         "evaluations": run.evaluations,
@@ -94,16 +92,13 @@ def _notes(spec: "Flow", velocity: Velocity, run: Run) -> dict[str, Any]:
     }
 
 
-def _settled(velocity: Velocity, grid: np.ndarray, rows: np.ndarray) -> tuple[Status, dict[str, Any]]:
-    """Whether the flow has settled: a sentence about it, and what it rests on."""
-    end = grid[-1]
-    (half,) = rows[grid == end / 2]
-    last = velocity.slope(rows[-1])
-    fell, rate = velocity.slope(half).loss - last.loss, velocity.rate(last)
-    ahead = velocity.descent(rows[-1]) * end
-    settled = bool(abs(fell) < SETTLED and abs(ahead) < SETTLED)
-    sentence = (
-        f"{'settled' if settled else 'still moving'} at tau = {end:g}: the loss fell by {fell:.2g} since "
-        f"tau = {end / 2:g} and, at its present rate, falls by {ahead:.2g} in as much time again"
-    )
-    return Status(sentence=sentence), {"converged": settled, "rate": rate, "fell": fell, "train_loss": last.loss}
+def _failed(status: Status) -> tuple[Status, dict[str, Any]]:
+    return status, {"converged": False, "certificate": {"kind": "moving", "sentence": status.sentence}}
+
+
+def _certified(path: Path) -> tuple[Status, dict[str, Any]]:
+    """The certificate's sentence, and what it rests on."""
+    found, last = path.certificate or {}, path.velocity.slope(path.last)
+    converged = found["kind"] == "minimum"
+    notes = {"converged": converged, "certificate": found, "rate": path.velocity.rate(last), "train_loss": last.loss}
+    return Status(sentence=f"{found['sentence']} (tau = {found['tau']:g})"), notes

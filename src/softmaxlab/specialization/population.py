@@ -3,12 +3,13 @@
     Ẽ = E Σ_l res_l²,  res = w − e_0,   χ = K X,  K = [m̂ | r]                                     eqs. (10), (11)
     ∇_K = E Σ_l c_l X_lᵀ,   ∇_b = E ∂b,   ∇_v = E ∂v
 
-with c, ∂b, ∂v of heads.py at U = res. The samples go through in chunks that stay in a core's cache; two thirds of the
-time are the map's elementwise work, the rest is the two products with X and the exponentials.
+with c, ∂b, ∂v of heads.py at U = res. The samples go through in chunks that stay in a core's cache; the map's
+elementwise work is compiled (compiled/pull.py), the two products with X are BLAS's.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,7 +17,7 @@ from numpy.typing import ArrayLike
 from softmaxlab.core.progress import Progress
 from softmaxlab.core.threads import one_blas_thread
 from softmaxlab.errors import SpecError
-from softmaxlab.specialization.heads import forward, residual
+from softmaxlab.specialization.heads import CLOSED_FORM, forward, residual
 from softmaxlab.specialization.model import SingleLocation
 from softmaxlab.specialization.order import OrderParameters
 from softmaxlab.specialization.sampling import Samples, base_points, symmetric
@@ -112,18 +113,43 @@ def slope_over(map: str, K: np.ndarray, b: np.ndarray, v: float, samples: Sample
     """Ẽ and its gradient as means over samples."""
     H = len(K)
     loss, grad_v, grad_K, grad_b, cc = 0.0, 0.0, np.zeros_like(K), np.zeros(H), np.zeros((H, H))
+    pull = _compiled(map) if map in CLOSED_FORM else partial(_pull, map)
     for X, weight in samples.chunks:
-        heads = forward(map, _scores(K, X), b, v)
-        res = residual(heads.w)
-        U = res * weight  # c, ∂b and ∂v are linear in U, so they come out weighted
-        c, db, dv = heads.pullback(U)
-        loss += float(np.vdot(res, U))
+        c = _scores(K, X)
+        part, dv = pull(c, weight, b, v, grad_b)
+        loss += part
+        grad_v += dv
         grad_K += _flat(c) @ _flat(X).T
-        grad_b += db.sum(axis=1)
-        grad_v += float(dv.sum())
         if noise:
             cc += _flat(c) @ _flat(c / weight).T
     return Slope(loss, grad_K, grad_b, grad_v, cc if noise else None)
+
+
+def _pull(
+    map: str, chi: np.ndarray, weight: np.ndarray, b: np.ndarray, v: float, db: np.ndarray
+) -> tuple[float, float]:
+    """The loss and ∂v of scores χ, which become c; ∂b is added to db. c, ∂b and ∂v are linear in U, so weighted."""
+    heads = forward(map, chi, b, v)
+    res = residual(heads.w)
+    U = res * weight
+    chi[:], each_b, each_v = heads.pullback(U)
+    db += each_b.sum(axis=1)
+    return float(np.vdot(res, U)), float(each_v.sum())
+
+
+def _compiled(map: str) -> Callable[..., tuple[float, float]]:
+    """`_pull` of a map in closed form."""
+    from softmaxlab.specialization.compiled import pull
+
+    kernel: Callable[..., tuple[float, float]] = getattr(pull, f"pull_{map}")
+
+    def pulled(chi: np.ndarray, weight: np.ndarray, b: np.ndarray, v: float, db: np.ndarray) -> tuple[float, float]:
+        H, L, _ = chi.shape
+        room = np.empty((H * L + L + 4, pull.BLOCK))
+        s, w, rows = np.split(room, [H * L, (H + 1) * L])
+        return kernel(chi, weight, b, v, s.reshape(H, L, -1), w, rows, db)
+
+    return pulled
 
 
 def _scores(K: np.ndarray, X: np.ndarray) -> np.ndarray:

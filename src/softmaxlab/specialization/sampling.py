@@ -12,7 +12,9 @@ several images, so that the sampled loss has the symmetries of the prior:
     discrete         all atoms use the same normals, weighted by their probabilities
     others           θ = f(u) with F more Sobol coordinates, one image; so do more than MOST_IMAGES atoms, with one more
 
-Without them the samples, not the start, choose how a symmetry is broken.
+Without them the samples, not the start, choose how a symmetry is broken. A flow also has its points in pairs ±ξ: the
+sampled gradient in r then vanishes at r = 0 as the true one does, and heads that have come there do not fit noise. Far
+from r = 0 pairs are worth less than as many points of their own, so a mere loss has none.
 """
 
 from collections.abc import Callable
@@ -96,11 +98,20 @@ def base_points(prior: Prior, samples: int) -> int:
     return max(LEAST_BASE, -(-samples // images(prior)))
 
 
-def symmetric(model: SingleLocation, points: int, seed: Seed, p: np.ndarray | None = None) -> Samples:
+def symmetric(
+    model: SingleLocation,
+    points: int,
+    seed: Seed,
+    p: np.ndarray | None = None,
+    own: int | None = None,
+    paired: bool = False,
+) -> Samples:
     """Quasi-random samples with the symmetries of the prior, from `points` (rounded up to a power of two) base points.
 
-    `seed` is a number, or a number with a name and an index for one of many independent sets.
+    `seed` is a number, or a number with a name and an index for one of many independent sets. `own` is how many ξ there
+    are, as many as heads if not given; `paired` makes half of the base points the other half with ξ → −ξ.
     """
+    own = model.heads if own is None else own
     prior, F = model.prior, model.features
     L_p = np.eye(F) if p is None else np.linalg.cholesky(p)
     if points < 1:
@@ -112,8 +123,11 @@ def symmetric(model: SingleLocation, points: int, seed: Seed, p: np.ndarray | No
         drawn = 0  # coordinates that θ itself takes
     else:
         drawn = 1 if atoms else F
-    u, quasi = _uniforms(drawn + model.length * (F + model.heads), log2_points, seed)
-    X = _normals(u[:, drawn:], model)
+    paired = paired and log2_points > 0 and own > 0
+    u, quasi = _uniforms(drawn + model.length * (F + own), log2_points - paired, seed)
+    X = _normals(u[:, drawn:], model, own)
+    if paired:
+        u, X = np.concatenate([u, u]), np.concatenate([X, _reflected(slice(F, None))(X)], axis=-1)
     if isinstance(prior, Gaussian):
         X[:F, 0] = symmetric_root(np.eye(F) + L_p.T @ prior.matrix() @ L_p) @ X[:F, 0]
         return _imaged(X, [_same, _reflected(slice(F))], np.array([0.5, 0.5]), quasi)
@@ -125,12 +139,18 @@ def symmetric(model: SingleLocation, points: int, seed: Seed, p: np.ndarray | No
     return _imaged(X, [_same], np.ones(1), quasi)
 
 
-def plain(model: SingleLocation, points: int, seed: Seed | np.random.Generator, p: np.ndarray | None = None) -> Samples:
+def plain(
+    model: SingleLocation,
+    points: int,
+    seed: Seed | np.random.Generator,
+    p: np.ndarray | None = None,
+    own: int | None = None,
+) -> Samples:
     """Independent samples, as in Appendix B; a generator in place of a seed is drawn from."""
     rng = seed if isinstance(seed, np.random.Generator) else _generator(seed)
     F = model.features
     _require_room(model, points)
-    X = rng.standard_normal((F + model.heads, model.length, points))
+    X = rng.standard_normal((F + (model.heads if own is None else own), model.length, points))
     theta = checked_theta(model.prior, opened(rng.random((points, F))))
     X[:F, 0] += (theta if p is None else theta @ np.linalg.cholesky(p)).T
     return Samples.of(X, np.full(points, 1 / points), quasi=False)
@@ -158,13 +178,13 @@ def _uniforms(dimension: int, log2_points: int, seed: Seed) -> tuple[np.ndarray,
     return uniforms(dimension, log2_points, seed=int(rng.integers(2**63))), True
 
 
-def _normals(u: np.ndarray, model: SingleLocation) -> np.ndarray:
-    """X [F + H, L, point] of uniforms: χ* token by token, then ξ."""
+def _normals(u: np.ndarray, model: SingleLocation, own: int) -> np.ndarray:
+    """X [F + own, L, point] of uniforms: χ* token by token, then ξ."""
     from scipy.special import ndtri
 
-    L, F, H = model.length, model.features, model.heads
+    L, F, N = model.length, model.features, len(u)
     z = ndtri(u).T
-    chi, xi = z[: L * F].reshape(L, F, -1), z[L * F :].reshape(L, H, -1)
+    chi, xi = z[: L * F].reshape(L, F, N), z[L * F :].reshape(L, own, N)
     return np.ascontiguousarray(np.concatenate([chi, xi], axis=1).swapaxes(0, 1))
 
 
