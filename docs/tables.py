@@ -3,6 +3,7 @@
 from softmaxlab.attention import MAPS, names
 from softmaxlab.attention.map import FACTS
 from softmaxlab.papers.catalogue import CLAIMS, FIGURES
+from softmaxlab.papers.polarization import settings
 
 
 def maps_table() -> str:
@@ -31,7 +32,27 @@ def claims_table() -> str:
     return head + "\n".join(rows) + "\n"
 
 
-TABLES = {"maps": maps_table, "figures": figures_table, "claims": claims_table}
+def paper_settings_table() -> str:
+    """The polarization paper's Tables 1 to 3 beside our presets."""
+    head = "| task | setting | the paper | our sweep `paper` | same |\n|---|---|---|---|---|\n"
+    rows = [
+        f"| {task} | `{name}` | {_listed(paper)} | {_listed(ours)} | {'yes' if paper == ours else 'no'} |"
+        for task in settings.TABLES
+        for name, paper, ours in settings.compare_settings(task)
+    ]
+    return head + "\n".join(rows) + "\n"
+
+
+def _listed(values: tuple) -> str:
+    return ", ".join(str(value) for value in values)
+
+
+TABLES = {
+    "maps": maps_table,
+    "figures": figures_table,
+    "claims": claims_table,
+    "paper_settings": paper_settings_table,
+}
 
 if __name__ == "__main__":
     for table in TABLES.values():

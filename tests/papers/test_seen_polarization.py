@@ -146,6 +146,19 @@ def test_fig01_counts_sinks_and_names_what_differs(made):
     assert "no sink scores" in fig01.Fig01.seen(early)
 
 
+def test_fig01_tells_stored_runs_of_ten_epochs_where_fewer_are_drawn(made):
+    few = Result(
+        {**made[fig01.Fig01].arrays, "sink_score": np.full((3, 4), 0.1)},
+        made[fig01.Fig01].axes,
+        notes={"epochs": 1, "lr": 1e-3, "vocab": 51, "seed": 0},
+    )
+    told = fig01.Fig01.seen(few)
+    assert "after 10 epochs (stored runs; drawn: 1)" in told
+    assert "4 of 4 under softmax, 1 of 4 under sigmoid, 0 of 4 under linear" in told
+    unstored = Result(few.arrays, few.axes, notes={**few.notes, "seed": 9})
+    assert "0 of 4 under softmax" in fig01.Fig01.seen(unstored)
+
+
 def test_fig02_order_and_winner(made):
     result = made[fig02.Fig02]
     told = fig02.Fig02.seen(result)
@@ -170,12 +183,11 @@ def test_fig07_compares_softmax_with_sigmoid(made):
     model, panel = result["model"].tolist(), result["panel"].tolist()
     mean = {(p, m): np.nanmean(x) for p, m, x in zip(panel, model, result["sparsity"])}
     told = fig07.Fig07.seen(result)
-    assert "in 2 of 2 panels" in told
-    for softmax, sigmoid in ((("smollm2", "smollm2"), ("smollm2", "sigmoid:calibrated")),
-                             (("small", "softmax"), ("small", "sigmoid"))):  # fmt: skip
-        assert f"{mean[softmax]:.2f} against {mean[sigmoid]:.2f}" in told
+    assert "in 1 of 1 panels" in told  # the other is an intervention
+    assert f"{mean['small', 'softmax']:.2f} against {mean['small', 'sigmoid']:.2f}" in told
+    assert f"{mean['smollm2', 'sigmoid:calibrated']:.2f}" not in told
     swapped = changed(result, sparsity=np.where(result["model"] == "softmax", 0.0, 1.0)[:, None] * result["sparsity"])
-    assert "in 1 of 2 panels" in fig07.Fig07.seen(swapped)
+    assert "in 0 of 1 panels" in fig07.Fig07.seen(swapped)
     assert "no panel has both" in fig07.Fig07.seen(changed(result, model=["elu", "sigmoid:0", "mlp"] * 2))
 
 

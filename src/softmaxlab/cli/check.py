@@ -6,24 +6,44 @@ import typer
 
 from softmaxlab.cli.options import Json, Plugin, print_json
 
-EXAMPLES = "Examples:  softmaxlab check  ·  softmaxlab check attention  ·  softmaxlab check attention/bayes-mean --json"
+EXAMPLES = (
+    "Examples:  softmaxlab check  ·  softmaxlab check attention/bayes-mean --json  ·  "
+    "softmaxlab check --refined specialization/combinations"
+)
 
 
 def command(
     ids: Annotated[list[str] | None, typer.Argument(metavar="[ID ...]", help="Claims or groups; all if none.")] = None,
+    refined: Annotated[
+        bool, typer.Option("--refined", help="Make the refined findings and those at the paper's protocol anew.")
+    ] = False,
+    write: Annotated[bool, typer.Option("--write", help="Store what --refined made.")] = False,
     json: Json = False,
     plugin: Plugin = None,
 ) -> None:
-    """Check claims. Exit code 1 if a verdict differs from the one stored with its claim, or a control passes."""
-    from softmaxlab.core.progress import Progress
-    from softmaxlab.papers.catalogue import claims
-    from softmaxlab.papers.claim import Check, check
+    """Check claims. Exit code 1 if a verdict differs from the one stored with its claim, or a control passes.
 
-    wanted = claims(ids or ())
+    Findings that take minutes are stored; a stored one of other code is stale and does not count.
+    """
+    import dataclasses
+
+    from softmaxlab.core.progress import Progress
+    from softmaxlab.papers import records
+    from softmaxlab.papers.catalogue import claims
+    from softmaxlab.papers.claim import Check, check, refine
+
+    if write and not refined:
+        raise typer.BadParameter("it stores what --refined makes: give both", param_hint="--write")
+    wanted = [claim for claim in claims(ids or ()) if claim.slow or not refined]
     checks: list[Check] = []
     with Progress(len(wanted), "claims") as progress:
         for claim in wanted:
-            checks.append(check(claim))
+            done = check(claim)
+            if refined:
+                done = dataclasses.replace(done, stored=refine(claim))
+            if write:
+                records.write(claim.id, claim.judge, done.stored)
+            checks.append(done)
             progress.advance()
     if json:
         print_json([done.plain() for done in checks])
@@ -44,10 +64,21 @@ def _print_table(checks: list) -> None:
     table.add_column("verdict")
     for done in checks:
         claim = done.claim
-        details = (
-            f"says       {claim.statement}\nmeasured   {done.finding.measured}\ntolerance  {claim.tolerance}\n"
-            f"control    {claim.control_is}: {done.control_told}"
-        )
-        as_stored = "" if done.finding.verdict is claim.expected else f"\n(stored: {claim.expected})"
-        table.add_row(f"{claim.id}\n{claim.place}", escape(details), f"{done.finding.verdict}{as_stored}")
+        rows = [("says", claim.statement), ("measured", done.finding.measured)]
+        rows += [
+            (
+                _SHORT[level],
+                f"{record.measured} ({record.effort})" if level in done.findings else "stale: made by other code",
+            )
+            for level, record in done.stored.items()
+        ]
+        rows += [("tolerance", claim.tolerance), ("control", f"{claim.control_is}: {done.control_told}")]
+        rows += [(name, text) for name, text in (("proof", claim.proof), ("remark", claim.remark)) if text]
+        details = "\n".join(f"{name:<10} {text}" for name, text in rows)
+        as_stored = "" if done.verdict is claim.expected else f"\n(stored: {claim.expected})"
+        verdict = f"{done.settled}{as_stored}\nevidence: {done.evidence}"
+        table.add_row(f"{claim.id}\n{claim.place}", escape(details), escape(verdict))
     Console().print(table)
+
+
+_SHORT = {"refined": "refined", "paper protocol": "protocol"}

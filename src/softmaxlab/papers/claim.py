@@ -1,28 +1,33 @@
-"""A claim is a statement that a computation can confirm or refute, with a broken model on which it must not pass."""
+"""A claim is a statement that a computation can confirm or refute, with a broken model on which it must not pass.
 
-import enum
-from collections.abc import Callable
-from dataclasses import dataclass
+It is judged at its own level, whenever it is checked, and at a refined level and at the paper's own protocol, which
+take longer: those findings are stored records (records.py). What they allow together is the verdict (evidence.settle).
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import date
 from typing import Any
 
+from softmaxlab.papers import records
+from softmaxlab.papers.evidence import Evidence as Evidence
+from softmaxlab.papers.evidence import Finding as Finding
+from softmaxlab.papers.evidence import Level, Settled, settle
+from softmaxlab.papers.evidence import Verdict as Verdict
+from softmaxlab.papers.records import Record
 
-class Verdict(enum.StrEnum):
-    HOLDS = "holds"
-    CONDITION = "holds with condition"
-    FAILS = "fails as stated"
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What a check saw: its verdict and the measured quantity in words and numbers."""
-
-    verdict: Verdict
-    measured: str
+OURS = "softmaxlab"  # the source of claims that are no paper's
+OWN = Evidence("own")  # of a claim whose tolerance says all
 
 
 @dataclass(frozen=True)
 class Claim:
-    """`judge(subject)` gives the finding; `judge(control)`, on a broken model, must not give the expected verdict."""
+    """`judge(subject)` gives the finding; `judge(control)`, on a broken model, must not give the same verdict.
+
+    `refined` is another subject for the same judge, with at least 4 times the samples and the horizon and other seeds;
+    `protocol` is one at the settings of the paper. Each is there if its evidence is. `expected` is the stored verdict.
+    """
 
     id: str  # "polarization/thm3.2a"
     source: str  # key in references.bib, or "softmaxlab"
@@ -34,31 +39,85 @@ class Claim:
     control: Any
     control_is: str  # the broken model in words
     expected: Verdict = Verdict.HOLDS
+    evidence: Evidence = OWN
+    refined: Any = None
+    refined_evidence: Evidence | None = None
+    protocol: Any = None
+    protocol_evidence: Evidence | None = None
+    proof: str = ""  # one sentence, with where the proof or the exact counterexample is
+    remark: str = ""  # what we found outside the assumptions of the claim
+
+    @property
+    def on_paper(self) -> bool:
+        return self.source != OURS
+
+    @property
+    def slow(self) -> dict[Level, tuple[Any, Evidence]]:
+        """The subjects, with their evidence, whose findings are stored."""
+        given: dict[Level, tuple[Any, Evidence | None]] = {
+            "refined": (self.refined, self.refined_evidence),
+            "paper protocol": (self.protocol, self.protocol_evidence),
+        }
+        return {level: (subject, evidence) for level, (subject, evidence) in given.items() if evidence is not None}
 
 
 @dataclass(frozen=True)
 class Check:
-    """A claim, checked: on its subject and on its control."""
+    """A claim, checked: on its subject and on its control, with its stored findings."""
 
     claim: Claim
     finding: Finding
     control: Finding
+    stored: Mapping[Level, Record] = field(default_factory=dict)
+
+    def stale(self, level: Level) -> bool:
+        """Whether a stored finding is of another judge or subject than today's."""
+        subject, _ = self.claim.slow.get(level, (None, None))
+        return level not in self.claim.slow or self.stored[level].digest != records.digest(self.claim.judge, subject)
+
+    @property
+    def findings(self) -> dict[Level, Finding]:
+        """Those that count."""
+        found: dict[Level, Finding] = {"own": self.finding}
+        found.update({level: record.finding for level, record in self.stored.items() if not self.stale(level)})
+        return found
+
+    @property
+    def settled(self) -> Settled:
+        return settle(self.findings, on_paper=self.claim.on_paper, proved=bool(self.claim.proof))
+
+    @property
+    def verdict(self) -> Verdict:
+        return self.settled.verdict
+
+    @property
+    def evidence(self) -> str:
+        """The levels in words: "own + refined (stored 2026-11-18)", "own + proof"."""
+        told = ["own"]
+        for level in self.claim.slow:
+            if level not in self.stored:
+                told.append(f"{level} (not stored)")
+            else:
+                told.append(f"{level} ({'stale' if self.stale(level) else 'stored'} {self.stored[level].date})")
+        return " + ".join([*told, *(["proof"] if self.claim.proof else [])])
 
     @property
     def control_failed(self) -> bool:
-        """Whether the broken model was told apart, as it must be."""
-        return self.control.verdict is not self.claim.expected
+        """Whether the broken model was told apart, as it must be; an undecided finding has no need."""
+        return self.finding.verdict is Verdict.UNDECIDED or self.control.verdict is not self.finding.verdict
 
     @property
     def control_told(self) -> str:
         """What came of the control, in words."""
         if not self.control_failed:
             return "the same verdict, so the check is void"
+        if self.finding.verdict is Verdict.UNDECIDED:
+            return f"{self.control.verdict}, and there is no finding to tell it from"
         return "fails, as it must" if self.control.verdict is Verdict.FAILS else f"{self.control.verdict}, as it must"
 
     @property
     def ok(self) -> bool:
-        return self.finding.verdict is self.claim.expected and self.control_failed
+        return self.verdict is self.claim.expected and self.control_failed
 
     def plain(self) -> dict[str, Any]:
         claim = self.claim
@@ -69,17 +128,53 @@ class Check:
             "statement": claim.statement,
             "measured": self.finding.measured,
             "tolerance": claim.tolerance,
-            "verdict": str(self.finding.verdict),
+            "verdict": str(self.verdict),
+            "reason": self.settled.reason,
             "expected": str(claim.expected),
+            "evidence": self.evidence,
+            "findings": self._plain_findings(),
+            "proof": claim.proof,
+            "remark": claim.remark,
             "control": claim.control_is,
             "control_measured": self.control.measured,
             "control_failed": self.control_failed,
             "ok": self.ok,
         }
 
+    def _plain_findings(self) -> list[dict[str, Any]]:
+        own = {"verdict": str(self.finding.verdict), "measured": self.finding.measured}
+        rows = [own | {"evidence": self.claim.evidence.plain()}]
+        for level, record in self.stored.items():
+            told = {"verdict": record.verdict, "measured": record.measured, "evidence": record.evidence}
+            rows.append(told | {"date": record.date, "command": record.command, "stale": self.stale(level)})
+        return rows
+
 
 def check(claim: Claim) -> Check:
-    return Check(claim, claim.judge(claim.subject), claim.judge(claim.control))
+    """The claim judged at its own level, with what is stored of the others."""
+    return Check(claim, claim.judge(claim.subject), claim.judge(claim.control), stored(claim))
+
+
+def stored(claim: Claim) -> dict[Level, Record]:
+    return records.read(claim.id, claim.judge)
+
+
+def refine(claim: Claim) -> dict[Level, Record]:
+    """The refined finding and the one at the paper's protocol, made now."""
+    made: dict[Level, Record] = {}
+    for level, (subject, evidence) in claim.slow.items():
+        began = time.process_time()
+        finding = claim.judge(subject)
+        made[level] = Record(
+            verdict=str(finding.verdict),
+            measured=finding.measured,
+            evidence=evidence.plain(),
+            digest=records.digest(claim.judge, subject),
+            command=f"softmaxlab check --refined --write {claim.id}",
+            date=date.today().isoformat(),
+            seconds=round(time.process_time() - began, 1),
+        )
+    return made
 
 
 def within(value: float, limit: float, measured: str) -> Finding:

@@ -3,16 +3,22 @@
 from html import escape
 from typing import TYPE_CHECKING
 
-from softmaxlab.papers.claim import Verdict
+from softmaxlab.papers.claim import Check
+from softmaxlab.papers.evidence import Verdict
 from softmaxlab.report.places import PAPERS, numbers, paper_of
 from softmaxlab.report.prose import plain
-from softmaxlab.report.shell import copyable, facts, note
+from softmaxlab.report.shell import copyable, facts, note, row, table
 
 if TYPE_CHECKING:
     from softmaxlab.report.reproduce import Reproduction
 
 UP = "../../"
-LOOKS = {Verdict.HOLDS: ("holds", "✓"), Verdict.CONDITION: ("part", "◐"), Verdict.FAILS: ("fails", "✗")}
+LOOKS = {
+    Verdict.HOLDS: ("holds", "✓"),
+    Verdict.CONDITION: ("part", "◐"),
+    Verdict.FAILS: ("fails", "✗"),
+    Verdict.UNDECIDED: ("open", "?"),
+}
 
 
 def chip(done: "Reproduction", id: str) -> str:
@@ -20,9 +26,9 @@ def chip(done: "Reproduction", id: str) -> str:
     check, claim = done.checks[id], done.claims[id]
     if check is None:
         return '<span class="chip fails">! not judged</span>'
-    kind, sign = LOOKS[check.finding.verdict]
-    told = f'<span class="chip {kind}">{sign} {check.finding.verdict}</span>'
-    if check.finding.verdict is not claim.expected:
+    kind, sign = LOOKS[check.verdict]
+    told = f'<span class="chip {kind}">{sign} {check.verdict}</span>'
+    if check.verdict is not claim.expected:
         told += f' <span class="chip fails">! stored: {claim.expected}</span>'
     return told if check.control_failed else f'{told} <span class="chip fails">! the control passes too</span>'
 
@@ -32,8 +38,11 @@ def claim_body(done: "Reproduction", id: str) -> str:
     says = "We say" if claim.source == "softmaxlab" else "The paper says"
     told = [(says, plain(claim.statement)), ("Measured", plain(judged.measured) or "nothing")]
     told += [("Tolerance", plain(claim.tolerance)), ("Verdict", chip(done, id))]
+    told += [(name, plain(text)) for name, text in (("Proof", claim.proof), ("Remark of ours", claim.remark)) if text]
     if check is not None:
+        told += [("Why", plain(check.settled.reason))] if check.settled.reason else []
         told += [
+            ("Evidence", plain(check.evidence)),
             ("Control", f"{plain(claim.control_is)}: {check.control_told}"),
             ("Control measured", plain(judged.control_measured)),
         ]
@@ -45,10 +54,31 @@ def claim_body(done: "Reproduction", id: str) -> str:
     error = note("<b>It could not be judged.</b>", bad=True) + copyable(judged.error, "error") if judged.error else ""
     return (
         f'<p class="lead">{escape(PAPERS.get(claim.source, claim.source))}, {plain(claim.place)}</p>{error}'
-        f"{facts(told)}{_figures(done, id)}"
+        f"{facts(told)}{_findings(check) if check else ''}{_figures(done, id)}"
         f"<h2>Check it again</h2>{copyable(f'softmaxlab check {id}', 'command')}{copyable(program, 'Python')}"
         f'<p><a href="{UP}index.html#verdicts">All verdicts</a></p>'
     )
+
+
+def _findings(check: Check) -> str:
+    """All findings side by side; nothing if there is only one."""
+    if not check.stored:
+        return ""
+    own = [("own", check.finding.verdict, check.finding.measured, str(check.claim.evidence), "each time")]
+    made = [
+        (
+            level,
+            record.verdict,
+            record.measured,
+            str(record.effort),
+            f"{'stale, ' if check.stale(level) else ''}{record.date}",
+        )
+        for level, record in check.stored.items()
+    ]
+    rows = [row([plain(str(cell)) for cell in cells]) for cells in (*own, *made)]
+    header = ("Level", "Finding", "Measured", "Samples, horizon, runs, tolerance", "Computed")
+    again = copyable(f"softmaxlab check --refined {check.claim.id}", "command")
+    return f"<h2>Findings side by side</h2>{table(header, rows)}<p>The stored ones are made anew by</p>{again}"
 
 
 def _figures(done: "Reproduction", id: str) -> str:

@@ -4,7 +4,7 @@ from collections import Counter
 from html import escape
 from typing import TYPE_CHECKING
 
-from softmaxlab.papers.claim import Verdict
+from softmaxlab.papers.evidence import Verdict
 from softmaxlab.report.claim_page import LOOKS, chip
 from softmaxlab.report.figure_page import from_tables
 from softmaxlab.report.places import PAPERS, Point, paper_of
@@ -19,6 +19,7 @@ TILES = {
     Verdict.HOLDS: "claims hold",
     Verdict.CONDITION: "hold with a condition",
     Verdict.FAILS: "fail as stated",
+    Verdict.UNDECIDED: "undecided",
 }
 UNJUDGED = "unjudged"  # the kind of a claim whose check raised
 GROUPS = (  # heading → which figures
@@ -41,7 +42,7 @@ def index_body(done: "Reproduction", points: list[Point] | None) -> str:
 
 
 def _tiles(done: "Reproduction", points: list[Point] | None) -> str:
-    verdicts = Counter(check.finding.verdict for check in done.checks.values() if check)
+    verdicts = Counter(check.verdict for check in done.checks.values() if check)
     tiles = [("", len(done.drawn), '<a href="#gallery">figures</a>')]
     tiles += [
         (LOOKS[verdict][0], verdicts[verdict], f'<a href="#verdicts">{text}</a>') for verdict, text in TILES.items()
@@ -82,7 +83,7 @@ def _verdicts(done: "Reproduction") -> str:
 
 def _kind(done: "Reproduction", id: str) -> str:
     check = done.checks[id]
-    return LOOKS[check.finding.verdict][0] if check else UNJUDGED
+    return LOOKS[check.verdict][0] if check else UNJUDGED
 
 
 def _verdict(done: "Reproduction", id: str) -> str:

@@ -16,7 +16,8 @@ from typing import Any, TypeVar
 import softmaxlab
 from softmaxlab.core.files import atomic
 from softmaxlab.core.simulate import RECORDED
-from softmaxlab.papers.claim import Check, Claim, Finding, Verdict
+from softmaxlab.papers.claim import Check, Claim, stored
+from softmaxlab.papers.evidence import Finding, Verdict
 
 SHOWING = ("report", "cli", "app")  # folders that only show what others compute
 SOURCES = (".py", ".csv", ".json")
@@ -97,7 +98,7 @@ class Judged:
         if self.error:
             return None
         finding = Finding(Verdict(self.verdict), self.measured)
-        return Check(claim, finding, Finding(Verdict(self.control_verdict), self.control_measured))
+        return Check(claim, finding, Finding(Verdict(self.control_verdict), self.control_measured), stored(claim))
 
 
 @dataclasses.dataclass(frozen=True)

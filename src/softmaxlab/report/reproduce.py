@@ -62,7 +62,7 @@ class Reproduction:
 
     def counts(self) -> str:
         """How many figures, and how many claims of each verdict."""
-        verdicts = Counter(str(c.finding.verdict) if c else "not judged" for c in self.checks.values())
+        verdicts = Counter(str(c.verdict) if c else "not judged" for c in self.checks.values())
         told = ", ".join(f"{n} {verdict}" for verdict, n in verdicts.items())
         expected = sum(c is not None and c.ok for c in self.checks.values())
         return f"{len(self.drawn)} figures, {len(self.checks)} claims ({told}; {expected} as expected)"

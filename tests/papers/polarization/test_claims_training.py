@@ -8,7 +8,7 @@ import pytest
 import softmaxlab as sl
 from softmaxlab.errors import SpecError
 from softmaxlab.papers.claim import Verdict, check
-from softmaxlab.papers.polarization import runs
+from softmaxlab.papers.polarization import claims_training, runs
 from softmaxlab.papers.polarization.claims_training import CLAIMS
 from softmaxlab.papers.polarization.run_groups import NORMALISED, OTHERS
 from softmaxlab.training import Classification, Induction, Run
@@ -23,10 +23,12 @@ def tables(tmp_path, monkeypatch):
     """Commit these cells instead of the tables that come with softmaxlab."""
     monkeypatch.setattr(runs, "TABLES", tmp_path)
 
+    monkeypatch.setattr(claims_training, "PAIRS", 1)  # what a judge says of enough pairs is seen on few
+
     def commit(cells, task="induction"):
         store = sl.Store(tmp_path / "none")
         rows = [row(spec, spec.key, store) | {"status": "done"} | given for spec, given in cells]
-        write_table(frame(rows), tmp_path / f"{task}-made.csv")
+        write_table(frame(rows), tmp_path / f"{task}.csv")
 
     return commit
 
@@ -116,3 +118,8 @@ def test_diverged_runs_have_no_flip_rate(tables):
         finding.measured
         == "mean flip rate over 3 runs: softmax 0.95 (0.95 with 41 symbols), next of 2 other maps elu_norm 0.50"
     )
+
+
+def test_fewer_than_twelve_pairs_decide_nothing():
+    for name in ("sinks-aux", "sinks-shifted", "sinks-positions"):
+        assert CLAIM[name].judge({}).verdict is Verdict.UNDECIDED

@@ -12,7 +12,11 @@ from softmaxlab.core.simulate import simulate
 from softmaxlab.errors import SpecError
 from softmaxlab.measure.sinks import SINK, sink_score
 from softmaxlab.papers.polarization import problems
+from softmaxlab.papers.polarization.fig01 import Fig01
+from softmaxlab.papers.polarization.fig05 import memorised
 from softmaxlab.polarization import Flow
+from softmaxlab.training import Classification
+from softmaxlab.training.evaluate import PAIRS, _pairs
 
 TESTS = Path(__file__).parents[2]
 P = 6
@@ -140,3 +144,29 @@ def test_22_scores_of_signed_weights_are_no_shares():
     assert (signed > SINK).mean() > 0.05
     assert (signed == 0).mean() > 0.2
     assert positive.max() < 0.2
+
+
+def test_23_vocabulary_41_has_four_inputs():
+    """As sets, which is all that a model without positions sees; 81 tokens have as many sets as samples."""
+    for vocab, few in ((41, True), (81, False)):
+        task = Classification(vocab=vocab)
+        train, evaluate = (task.data(0, split) for split in ("train", "evaluate"))
+        seen, new = ({tuple(sorted(row)) for row in data.tokens.tolist()} for data in (train, evaluate))
+        one, two = _pairs(evaluate, 0)
+        sets = [tuple(sorted(row)) for row in evaluate.tokens.tolist()]
+        pairs = {(sets[i], sets[j]) for i, j in zip(one, two)}
+        assert (len(seen) == 4, new <= seen, len(pairs) == 12) == (few, few, few)
+        assert len(one) == PAIRS == 500
+        assert bool(memorised(task)) == few
+    assert "4 inputs in all" in memorised(Classification(vocab=41))
+    assert len(seen) > 9_500
+
+
+def test_24_figure_1_compares_maps_with_equal_positions():
+    """Our three runs differ in the map alone; additive and concatenated positions are two models."""
+    from softmaxlab.training import Induction, Run
+
+    runs = [Run(task=Induction(), **Fig01()._fields(map)) for map in Fig01().maps]
+    assert len({run.key for run in runs}) == 3
+    assert len({run.replace(map="softmax").key for run in runs}) == 1
+    assert runs[0].replace(positions="concat").key != runs[0].replace(positions="additive").key

@@ -33,26 +33,33 @@ def test_20_heads_of_figure_1_are_not_separated_at_tau_10():
         assert split[-1] > 1.0
 
 
-def test_21_eight_heads_do_not_find_all_eight_combinations():
-    run = finished(Flow(model=claims_heads.FIG4, tau_end=3000.0, points=2, samples=2**12))
-    assert run.notes["converged"]
+def test_21_heads_of_figure_4_still_move_when_the_loss_rests():
+    """What misled us: at τ = 3000 with 2^12 base points the loss rests, with fewer than eight combinations."""
+    run = finished(Flow(model=claims_heads.FIG4, tau_end=3000.0, points=3, samples=2**12))
+    assert abs(run["loss"][2] - run["loss"][1]) < 1e-3
+    assert run.notes["certificate"]["kind"] == "moving"
     assert claims_heads._patterns(run["m"][-1]) < 8
 
 
-def test_22_bayes_softmax_heads_are_not_along_one_direction_each():
+def test_22_bayes_softmax_heads_pair_along_mixtures():
     """They may come in opposite pairs, but most heads that have learnt mix the eigenvectors s_f."""
     model = claims_heads.FIG4.replace(map="bayes_softmax")
-    m = finished(Flow(model=model, tau_end=3000.0, points=2, samples=2**10))["m"][-1]
+    m = finished(Flow(model=model, tau_end=3000.0, points=2, samples=2**12))["m"][-1]
     assert np.median(np.abs(claims_heads.directions(m)).max(axis=1)) < claims_heads.OPPOSITE
 
 
-def test_23_weakest_feature_of_figure_4_is_not_always_learnt():
-    third = claims_heads.last_feature_of_figure_4()
-    assert min(third) < claims_heads.LEARNT < max(third)
+def test_23_weakest_feature_of_figure_4_comes_late():
+    """At τ = 300 the two strong features are learnt and the third is not: it needs a longer flow."""
+    m = finished(Flow(model=claims_heads.FIG4, tau_end=300.0, points=2, samples=2**12))["m"][-1]
+    size = np.abs(m).mean(axis=0)
+    assert size[2] < claims_heads.LEARNT < size[1] < size[0]
 
 
 def test_24_softmax_and_softmax1_are_not_close_on_the_flipping_spike():
-    assert claims_losses.softmax_is_close_to_softmax1(4.0).verdict is Verdict.FAILS
+    assert (
+        claims_losses.softmax_is_close_to_softmax1(claims_losses.Compared(4.0, claims_losses.ONE_RUN)).verdict
+        is Verdict.FAILS
+    )
 
 
 def test_25_softmax1_has_two_minima_with_a_head_for_each_feature():
@@ -68,4 +75,7 @@ def test_25_softmax1_has_two_minima_with_a_head_for_each_feature():
 
 
 def test_26_rule_of_rescaling_decides_what_can_be_pruned():
-    assert claims_losses.rescaling_does_not_matter("bayes_softmax").verdict is Verdict.CONDITION
+    assert (
+        claims_losses.rescaling_does_not_matter(claims_losses.Pruned(claims_losses.ONE_RUN, ("bayes_softmax",))).verdict
+        is Verdict.CONDITION
+    )

@@ -19,7 +19,7 @@ SOFTMAX, SOFTMAX1, BAYES_SOFTMAX = range(3)
 
 @pytest.fixture(scope="module")
 def fig05():
-    return sl.simulate(Fig05(heads=(1, 4), nus=(4.0, 10.0), runs=1, samples=2**11, tau_end=600.0))
+    return sl.simulate(Fig05(heads=(1, 4), nus=(4.0, 10.0), runs=1, samples=2**12, tau_end=600.0))
 
 
 def test_bayes_softmax_reaches_the_bayes_risk_at_one_head_per_feature(fig05):

@@ -12,7 +12,7 @@ from softmaxlab.papers.specialization.logd import LogD, crossing
 from softmaxlab.papers.specialization.own_priors import Priors, Ring
 
 SLOPE = 0.1  # few samples change the rates of the path and of each flow by 3 %
-RATE = 0.1  # of 2^10 base points, at the weakest feature
+RATE = 0.1  # of 2^12 base points, at the weakest feature
 SAMPLED = 0.012  # few samples: a trained loss is that much above the one of many
 
 
@@ -45,7 +45,7 @@ def test_a_level_that_is_not_reached_is_nan():
 
 @pytest.fixture(scope="module")
 def escape():
-    return sl.simulate(Escape(samples=2**10))
+    return sl.simulate(Escape(samples=2**12))
 
 
 def test_features_grow_at_the_predicted_rates(escape):
@@ -63,7 +63,7 @@ def test_along_the_path_the_rate_is_half_that_of_the_origin(escape):
 
 
 def test_one_run_finds_a_minimum_and_the_branches_are_named():
-    result = sl.simulate(Bistable(starts=1, sample_sets=2, samples=2**8, tau_end=5000.0))
+    result = sl.simulate(Bistable(starts=1, sample_sets=2, samples=2**10, tau_end=5000.0))
     assert result["branch"].shape == (1, 2)
     np.testing.assert_array_equal(result["branch"], np.searchsorted(EDGES, result["loss"][:, :, -1]))
     assert result["fraction"].sum() == pytest.approx(1.0)
@@ -88,7 +88,7 @@ def test_sgd_follows_the_flow_with_batch_noise_and_not_the_one_without():
 
 @pytest.fixture(scope="module")
 def priors():
-    return sl.simulate(Priors(heads=(1, 4), tau_end=250.0, samples=2**11))
+    return sl.simulate(Priors(heads=(1, 4), tau_end=250.0, samples=2**13))
 
 
 def test_bayes_softmax_reaches_the_bayes_risk_of_a_prior_of_one_s_own(priors):

@@ -34,7 +34,7 @@ def test_the_mean_is_learnt_first_then_heads_separate():
 
 def test_with_more_heads_some_diverge_more():
     assert Fig15().heads == (2, 4, 5, 8)
-    result = sl.simulate(Fig15(heads=(2, 4, 8), samples=FEW))
+    result = sl.simulate(Fig15(heads=(2, 4, 8), samples=4 * FEW))
     widest = spread(result["m"][:, -1], 1)
     assert widest[0] + 0.5 < min(widest[1:])
 

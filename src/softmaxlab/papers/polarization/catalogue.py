@@ -2,6 +2,7 @@
 
 from softmaxlab.papers.polarization import (
     asymptotics,
+    claims_integral,
     claims_losses,
     claims_maps,
     claims_model,
@@ -72,6 +73,7 @@ CLAIMS = (
     *claims_model.CLAIMS,
     *claims_maps.CLAIMS,
     *claims_losses.CLAIMS,
+    *claims_integral.CLAIMS,
     *claims_sink.CLAIMS,
     *claims_training.CLAIMS,
 )

@@ -1,7 +1,7 @@
 """The cells of a table of runs, checked: what a figure reads is there and as it should be, or an error says where.
 
 Settings say which run a row is, and none may be missing. Results may be empty: a run that diverged has none, and one
-with `measure=()` has no arrays; a column that no run fills may be absent.
+with `measure=()` has no arrays; a column that no run fills may be absent. So may `precision`, which then is float32.
 """
 
 import json
@@ -21,6 +21,7 @@ SWITCHES = ("mlp", "layernorm", "gate")
 SWITCHES_OF = {"induction": (*SWITCHES, "task.shifted"), "classification": SWITCHES}
 WORDS = ("key", "status", "map", "optimizer")
 CHOICES = ("positions", "stop")  # empty stands for None
+PRECISION = "float32"  # of tables without the column, and of empty cells
 MEASURES = ("accuracy", "induction_accuracy")
 AXES = {
     "sink_score": ("layers", "heads"),
@@ -33,12 +34,12 @@ AXES = {
 
 def columns(task: str) -> tuple[str, ...]:
     """All columns that figures and claims read."""
-    return (*WORDS, *CHOICES, *NUMBERS_OF[task], *SWITCHES_OF[task], *MEASURES, *AXES)
+    return (*WORDS, *CHOICES, "precision", *NUMBERS_OF[task], *SWITCHES_OF[task], *MEASURES, *AXES)
 
 
 def checked(table: "pandas.DataFrame", task: str, source: str) -> "pandas.DataFrame":
     """The columns that are read, of rows of one task: numbers, True and False, words, and arrays or None."""
-    needed = [name for name in columns(task) if name not in (*MEASURES, *AXES)]
+    needed = [name for name in columns(task) if name not in (*MEASURES, *AXES, "precision")]
     if missing := [name for name in needed if name not in table]:
         raise SpecError(f"{source} has no column {missing[0]!r}, which every table of a sweep has")
     table = table.reindex(columns=list(columns(task))).astype(object)
@@ -53,6 +54,7 @@ def checked(table: "pandas.DataFrame", task: str, source: str) -> "pandas.DataFr
         table[name] = np.array(switch, dtype=bool)
     for name in CHOICES:
         table[name] = table[name].where(table[name].notna(), None)
+    table["precision"] = table["precision"].where(table["precision"].notna(), PRECISION)
     for name in MEASURES:
         table[name] = _numbers(table, name, source)
     for name in AXES:

@@ -148,6 +148,7 @@ CLAIMS = (
         control=0.1,
         control_is="an a(0) in the opposite order of u(0)",
         expected=Verdict.CONDITION,
+        proof="f(0) = 0 and a(0) = 0 give σ_f = 0/0, for x, x², |x| and relu (erratum 15).",
     ),
     Claim(
         id="polarization/elementwise-dense",
@@ -171,6 +172,8 @@ CLAIMS = (
         control="relu",
         control_is="the elementwise relu, which the text speaks of; the figure's is relu/Σrelu",
         expected=Verdict.FAILS,
+        proof="The figure’s map is relu/Σrelu, not the relu of the text; under it a weight that has come to 0 "
+        "has no gradient and stays exactly 0, as all but one do in every run here (erratum 20).",
     ),
     Claim(
         id="polarization/f-linear",

@@ -211,6 +211,8 @@ CLAIMS = (
         control=Cause("square"),
         control_is="the square loss from V(0) = 0, where nothing moves unless both do",
         expected=Verdict.FAILS,
+        proof="With V frozen and a(0) = 0, u_0 the largest: s_0 ≥ 1/p stays, so dm/dt = γ‖Ju‖² ≥ γ (u_0 − "
+        "m)²/p² with γ ≥ σ(−u_0) > 0, hence m → u_0 and s is one-hot on token 0 (erratum 21).",
     ),
     Claim(
         id="polarization/linear-network",

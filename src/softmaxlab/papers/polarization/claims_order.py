@@ -119,6 +119,7 @@ CLAIMS = (
         control=OPPOSED,
         control_is=OPPOSED_IS,
         expected=Verdict.CONDITION,
+        proof="The gap of (i, j) is minus that of (j, i): where one grows the other shrinks (erratum 4).",
     ),
     Claim(
         id="polarization/thm3.2-potential",
@@ -142,6 +143,8 @@ CLAIMS = (
         control=Family(sizes=(2,)),
         control_is="p = 2, where every gap is one to the winner",
         expected=Verdict.FAILS,
+        proof="For p > 2 two tokens that do not win have equal weights at t = 0, different ones for t > 0 "
+        "(Theorem 3.2a), and both tend to 0 (Theorem 3.3): their gap shrinks again (erratum 5).",
     ),
     Claim(
         id="polarization/asm3.1-start",
@@ -154,5 +157,8 @@ CLAIMS = (
         control=Start(spread=0.1, seeds=3, map="uniform"),
         control_is="uniform attention, which cannot move",
         expected=Verdict.CONDITION,
+        proof="Two tokens: (u_0 − u_1)² − 4b sinh²((a_0 − a_1)/2) is conserved (claim "
+        "polarization/invariants), so that from u_0 > u_1 token 1 wins if a_1 − a_0 is so large that it "
+        "is negative.",
     ),
 )

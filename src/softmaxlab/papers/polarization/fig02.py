@@ -25,7 +25,7 @@ LATE = 1e2  # from where on log t is worth drawing
 
 
 class Fig02(FigureSpec):
-    """The flow to `t_end`, and beside it the authors' descent of `steps` steps."""
+    """The flow to `t_end`, and beside it the descent of `steps` steps, from the authors' start or ours of a `seed`."""
 
     id: ClassVar[str] = "polarization/fig02"
     title: ClassVar[str] = "Logistic loss: weights become one-hot, order is preserved"
@@ -37,7 +37,7 @@ class Fig02(FigureSpec):
 
     p: Annotated[int, Field(ge=2, le=2000)] = 8
     norm: Annotated[float, Field(gt=0)] = 1.0  # of β*
-    seed: Annotated[int, Field(ge=0)] = 123
+    seed: problems.Seed = None
     t_end: Annotated[float, Field(ge=1e3)] = 1e12
     points: Annotated[int, Field(ge=10, le=10_000)] = 400
     lr: Annotated[float, Field(gt=0)] = 0.1
@@ -54,7 +54,10 @@ class Fig02(FigureSpec):
         axes = {name: flow.axes[name] for name in names} | {"bound": ("t",), "descent_t": ("descent_t",)}
         axes |= {f"descent_{name}": ("descent_t", "token") for name in ("scores", "u")}
         return Result(
-            {**arrays, "bound": bound, "b": self.norm**2}, axes, status_of((flow, descent), ("flow", "descent"))
+            {**arrays, "bound": bound, "b": self.norm**2},
+            axes,
+            status_of((flow, descent), ("flow", "descent")),
+            {"instance": problems.instance(self.seed)},
         )
 
     @staticmethod
@@ -97,7 +100,7 @@ class Fig02(FigureSpec):
         for ax in axes:
             curves.log_time(ax, t)
         curves.legend(figure, weights)
-        figure.suptitle(f"{Fig02.title} (lines: flow; circles: descent)", fontsize=11)
+        figure.suptitle(f"{Fig02.title} (lines: flow; circles: descent)\n{result.notes['instance']}", fontsize=11)
         return figure
 
 

@@ -37,5 +37,5 @@ class Fig03(ConditionFigure):
             curves.log_time(ax, t, SHOWN)
             lines.label(ax, "t = lr · step", "scores a", f"κ = {kappa:g}: largest weight {curves.last(s).max():.3f}")
         curves.legend(figure, axes[-1])
-        figure.suptitle("Regression: scores through descent", fontsize=11)
+        figure.suptitle(f"Regression: scores through descent ({result.notes['instance']})", fontsize=11)
         return figure

@@ -192,7 +192,21 @@ def _lengths(parts: list) -> dict[str, Any]:
     """How long the runs were."""
     epochs = [int(n) for part in parts for n in part["epochs"]]
     settled = sum(int((~part["full"]).sum()) for part in parts)
-    return {"epochs": [min(epochs, default=0), max(epochs, default=0)], "settled": settled}
+    return {
+        "epochs": [min(epochs, default=0), max(epochs, default=0)],
+        "settled": settled,
+        "bfloat16": in_bfloat16(parts),
+    }
+
+
+def in_bfloat16(parts: list) -> int:
+    return sum(int((part["precision"] == "bfloat16").sum()) for part in parts)
+
+
+def told_bfloat16(result: Result) -> str:
+    """How many runs are in bfloat16, if any is."""
+    number = result.notes.get("bfloat16", 0)
+    return f", {number} runs in bfloat16" if number else ""
 
 
 def bars_of(result: Result, quantity: str, panel: int) -> Bars:
@@ -211,7 +225,8 @@ def drawn(result: Result) -> str:
     told += [f"{n} {why}, left out" for n, why in _left_out(total) if n]
     least, most = result.notes["epochs"]
     length = f"{most} epochs" if least == most else f"{least} to {most} epochs"
-    return f"{', '.join(told)}; at most {length}, {result.notes['settled']} told to end when settled"
+    settled = f"{result.notes['settled']} told to end when settled"
+    return f"{', '.join(told)}; at most {length}, {settled}{told_bfloat16(result)}"
 
 
 def _counted(result: Result) -> tuple[str, str]:

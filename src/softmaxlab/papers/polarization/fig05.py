@@ -1,4 +1,8 @@
-"""Figure 5: the attention of CLS on two samples of different labels, through training."""
+"""Figure 5: the attention of CLS on two samples of different labels, through training.
+
+With the paper's vocabulary of 41 a group has as many tokens as a sequence has, all of them distinct: there is one set
+of tokens for each label, and the figure shows two of four memorised inputs (an erratum).
+"""
 
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -89,8 +93,20 @@ class Fig05(FigureSpec):
                 ax.set_xscale("symlog", linthresh=1)  # most happens in the first steps; the start is step 0
                 label(ax, "step", "share of the weight of CLS", f"{map}, sample of label {(tokens[0] - 1) // group}")
                 _name_ends(ax, share[-1], names, span)
-        picture.suptitle(Fig05.title, fontsize=11)
+        few = memorised(Classification(vocab=result.notes["vocab"]))
+        picture.suptitle(f"{Fig05.title}\n{few}" if few else Fig05.title, fontsize=11)
         return picture
+
+
+def memorised(task: Classification) -> str:
+    """Says how few inputs a task has, if each of its groups has just as many tokens as a sequence; else nothing."""
+    if (task.vocab - 1) // task.labels > task.tokens:
+        return ""
+    pairs = task.labels * (task.labels - 1)
+    return (
+        f"Vocabulary {task.vocab}: groups of {task.tokens} and sequences of {task.tokens} distinct tokens, so there "
+        f"are {task.labels} inputs in all\n(as sets) and {pairs} ordered pairs of labels: memorised sets, not a sample"
+    )
 
 
 def _shares(weights: np.ndarray) -> np.ndarray:

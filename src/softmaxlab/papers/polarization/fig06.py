@@ -7,7 +7,7 @@ from pydantic import Field
 
 from softmaxlab.core.result import Result
 from softmaxlab.papers.polarization.bars import Bars, draw_bars, draw_dots, legend
-from softmaxlab.papers.polarization.fig04 import COST, PRESETS, told_runs
+from softmaxlab.papers.polarization.fig04 import COST, PRESETS, in_bfloat16, told_bfloat16, told_runs
 from softmaxlab.papers.polarization.runs import FigureOfRuns, TaskName, chosen, mean, unlike, where
 from softmaxlab.papers.polarization.sink_runs import OF_PAPER, map_order, of_paper
 from softmaxlab.papers.style import COLOURS
@@ -80,6 +80,7 @@ class FlipRuns(FigureOfRuns):
         axes |= {name: ("run",) for name in ("rate", "rate_panel", "rate_map")}
         found = {int(vocab) for line in parts for each in line for vocab in each["task.vocab"]}
         notes = {"vocabs": list(self.vocabs), "vocabs_with_runs": sorted(found), "unlike": unlike(table, USUAL)}
+        notes["bfloat16"] = in_bfloat16([each for line in parts for each in line])
         return Result(arrays, axes, notes=notes)
 
     @staticmethod
@@ -124,7 +125,7 @@ def drawn(result: Result) -> str:
     left_out = ((runs - ended, "diverged"), (ended - behind, "without flip rates"))
     told = [told_runs(runs, paper, of_paper), *(f"{n} {why}, left out" for n, why in left_out if n)]
     empty = "" if runs else f"NOTHING IS DRAWN: {result.notes['unlike']}; "
-    return f"{empty}{', '.join(told)}; {_vocabularies(result)}"
+    return f"{empty}{', '.join(told)}; {_vocabularies(result)}{told_bfloat16(result)}"
 
 
 def _vocabularies(result: Result) -> str:

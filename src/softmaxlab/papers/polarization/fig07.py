@@ -1,10 +1,11 @@
 """Figure 7: how sparse the heads of language models are, by attention map.
 
 The paper compares two models of 7 billion parameters, trained alike with softmax and with sigmoid, on the Pile; neither
-can be had here. Drawn instead, and not the same: (a) one pretrained model (SmolLM2, 135 million parameters) with its
-softmax and with other maps put in its place, with which it was not trained; (b) small models that we train on the same
-text, equal but for the map. `heads` may name any heads.csv that `softmaxlab probe MODEL --out FOLDER` wrote, of one
-model, of a model and its swaps, or of models that were compared: each table is a panel.
+can be had here. Drawn instead, and not the same: (a) an intervention, one pretrained model (SmolLM2, 135 million
+parameters) with its softmax and with other maps put in its place, with which it was not trained: no evidence for or
+against the paper's claim; (b) small models that we train on the same text, equal but for the map, one seed each.
+`heads` may name any heads.csv that `softmaxlab probe MODEL --out FOLDER` wrote, of one model, of a model and its swaps,
+or of models that were compared: each table is a panel.
 """
 
 import hashlib
@@ -28,9 +29,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 PANELS = {
-    "smollm2": "(a) SmolLM2-135M, other maps put in place of its softmax",
-    "small": "(b) small models, each trained with its map",
+    "smollm2": "(a) intervention, no evidence: SmolLM2-135M,\nuntrained maps put in place of its softmax",
+    "small": "(b) small models, each trained with its map, one seed",
 }
+INTERVENTIONS = ("smollm2",)  # panels of maps that a model was not trained with
 COLUMNS = ["layer", "head", "sparsity", "sink"]
 BINS = 25
 
@@ -82,18 +84,21 @@ class Fig07(FigureSpec):
 
     @staticmethod
     def seen(result: Result) -> str:
-        """In how many panels the softmax model is the sparser one, and both means."""
+        """In how many panels of trained models the softmax model is the sparser one, and both means."""
         means = []
         for panel in dict.fromkeys(result["panel"].tolist()):
+            if panel in INTERVENTIONS:
+                continue
             rows = np.flatnonzero(result["panel"] == panel)
             means += _softmax_and_sigmoid({str(result["model"][i]): _mean(result["sparsity"][i]) for i in rows})
         if not means:
-            return "Nothing can be compared: no panel has both a softmax and a sigmoid model."
+            return "Nothing can be compared: no panel has both a softmax and a sigmoid model that was trained so."
         sparser = sum(softmax > sigmoid for softmax, sigmoid in means)
         parts = "; ".join(f"{softmax:.2f} against {sigmoid:.2f}" for softmax, sigmoid in means)
         return (
             f"The heads under softmax are sparser than those under sigmoid in {sparser} of {len(means)} panels"
-            f" (mean sparsity {parts}), in models other than the paper's."
+            f" (mean sparsity {parts}) of trained models, other ones than the paper's; maps put into a model that was"
+            " trained with softmax are not counted."
         )
 
     @staticmethod

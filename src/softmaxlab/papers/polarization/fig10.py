@@ -1,6 +1,7 @@
 """Figure 10: cross-entropy of softmax(V s) with a target p*, and how its polarization depends on the sharpness of p*.
 
-This is the loss of the authors' code. The text's −⟨p*, log V s⟩ is another one, and unbounded below.
+This is the loss of the authors' code. The text's −⟨p*, log V s⟩ is another one, and unbounded below. The upper panels
+are the paper's: loss, gradient norms, scores. The lower ones are ours.
 """
 
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -14,6 +15,7 @@ from softmaxlab.papers import lines
 from softmaxlab.papers.figure import FigureSpec
 from softmaxlab.papers.gather import status_of
 from softmaxlab.papers.polarization import curves, problems
+from softmaxlab.papers.polarization.gradients import NAMES, draw_gradients, with_gradients
 from softmaxlab.papers.style import COLOURS
 from softmaxlab.polarization import Descent, Flow
 
@@ -36,7 +38,7 @@ class Fig10(FigureSpec):
     cost: ClassVar[dict[str, str]] = {"quick": "2 s", "paper": "5 s"}
 
     p: Annotated[int, Field(ge=2, le=200)] = 10
-    seed: Annotated[int, Field(ge=0)] = 123
+    seed: problems.Seed = None
     sharpness: Sharpness = 10.0
     lr: Annotated[float, Field(gt=0)] = 0.1
     steps: Annotated[int, Field(ge=1)] = 10_000_000
@@ -44,16 +46,14 @@ class Fig10(FigureSpec):
     t_end: Annotated[float, Field(gt=0)] = 1e6  # of the flows
 
     def _run(self, device: str) -> Result:
-        descent = simulate(
-            Descent(**problems.prediction(self.p, self.seed, self.sharpness), lr=self.lr, steps=self.steps)
-        )
+        start = problems.prediction(self.p, self.seed, self.sharpness)
+        descent = with_gradients(simulate(Descent(**start, lr=self.lr, steps=self.steps)))
         flows = [
             simulate(Flow(**problems.prediction(self.p, self.seed, sharpness), t_end=self.t_end, points=2))
             for sharpness in self.others
         ]
-        target = problems.prediction(self.p, self.seed, self.sharpness)["target"]
-        entropy = -(target * np.log(target)).sum()
-        kept = ("t", "scores", "loss")
+        entropy = -(start["target"] * np.log(start["target"])).sum()
+        kept = ("t", "a", "scores", "loss", *NAMES)
         return Result(
             {
                 **{name: descent[name] for name in kept},
@@ -68,29 +68,36 @@ class Fig10(FigureSpec):
                 "largest": ("sharpness",),
             },
             status_of([descent, *flows], ["descent", *(f"sharpness {sharpness:g}" for sharpness in self.others)]),
+            {"instance": problems.instance(self.seed)},
         )
 
     @staticmethod
     def draw(result: Result) -> "matplotlib.figure.Figure":
         from matplotlib.figure import Figure
 
-        figure = Figure(figsize=(13, 3.9), layout="constrained")
-        weights, loss, ends = figure.subplots(1, 3)
+        figure = Figure(figsize=(13, 6.8), layout="constrained")
+        (loss, gradient, scores), (weights, divergence, ends) = figure.subplots(2, 3)
         t = result["t"]
         curves.draw_tokens(weights, t, result["scores"])
         curves.log_weights(weights, result["scores"])
-        loss.plot(t, result["divergence"], color=COLOURS[0])
-        loss.set(yscale="log", ylim=(ROUNDING, None))
+        curves.draw_tokens(scores, t, result["a"])
+        draw_gradients(gradient, t, np.stack([result[name] for name in NAMES]), "gradient norms (descent)")
+        loss.plot(t, result["loss"], color=COLOURS[0])
+        loss.set_yscale("log")
+        divergence.plot(t, result["divergence"], color=COLOURS[0])
+        divergence.set(yscale="log", ylim=(ROUNDING, None))
         ends.plot(result["sharpness"], result["largest"], "o-", color=COLOURS[1])
         ends.axhline(1.0 / result["scores"].shape[1], color="k", ls=":", lw=1, label="uniform, 1/p")
         ends.legend(fontsize=8, frameon=False)
-        for ax in (weights, loss):
+        for ax in (loss, gradient, scores, weights, divergence):
             curves.log_time(ax, t)
         lines.label(
             weights, "t = lr · step", "weights s", f"weights (descent): winner ends at {result['scores'][-1].max():.3f}"
         )
-        lines.label(loss, "t = lr · step", "KL(p* ‖ softmax(Vs))", "divergence (descent)")
+        lines.label(loss, "t = lr · step", "−⟨p*, log softmax(Vs)⟩", "loss (descent): tends to the entropy of p*")
+        lines.label(scores, "t = lr · step", "scores a", "scores (descent)")
+        lines.label(divergence, "t = lr · step", "KL(p* ‖ softmax(Vs))", "divergence (descent): loss less the entropy")
         lines.label(ends, "sharpness of p*", "largest weight at the end", "the target decides (flow)")
         curves.legend(figure, weights)
-        figure.suptitle(Fig10.title, fontsize=11)
+        figure.suptitle(f"{Fig10.title} ({result.notes['instance']})", fontsize=11)
         return figure

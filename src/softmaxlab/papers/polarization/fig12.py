@@ -1,16 +1,22 @@
-"""Figure 12: loss and weights of regression problems with condition numbers from 1 to 5."""
+"""Figure 12: loss, gradient norms and scores of regression problems with condition numbers from 1 to 5.
+
+Beside the paper's three panels for each κ stand the weights, and the size of the solution, which grows with κ too. The
+paper's axis of time is linear, ours logarithmic.
+"""
 
 from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
 
 from softmaxlab.core.result import Result
 from softmaxlab.papers import lines
 from softmaxlab.papers.polarization import curves
+from softmaxlab.papers.polarization.gradients import NAMES, draw_gradients
 from softmaxlab.papers.polarization.regression import SHOWN, ConditionFigure, Kappas
+from softmaxlab.papers.style import COLOURS
 
 if TYPE_CHECKING:
     import matplotlib.figure
-
-COLUMNS = 3
 
 
 class Fig12(ConditionFigure):
@@ -31,24 +37,25 @@ class Fig12(ConditionFigure):
         from matplotlib.figure import Figure
 
         kappas, t = result["kappa"], result["t"]
-        rows = -(-(1 + len(kappas)) // COLUMNS)
-        figure = Figure(figsize=(4 * COLUMNS, 3 * rows + 0.4), layout="constrained")
-        first, *panels = figure.subplots(rows, COLUMNS, squeeze=False).ravel()
-        lines.draw_lines(first, t, result["loss"], [f"κ = {kappa:g}" for kappa in kappas])
-        first.set_yscale("log")
-        first.legend(fontsize=8, frameon=False)
-        curves.log_time(first, t, SHOWN)
-        lines.label(first, "t = lr · step", "loss ‖β* − XVs‖²", "loss: slower with κ until a winner emerges")
+        figure = Figure(figsize=(13.5, 2.5 * len(kappas) + 0.6), layout="constrained")
+        grid = figure.subplots(len(kappas), 4, squeeze=False, sharey="col")
         order = curves.ranked(curves.last(result["scores"][-1]))
         lowest = result["scores"][result["scores"] > 0].min()
-        for ax, kappa, s, size in zip(panels, kappas, result["scores"], result["solution_size"]):
-            curves.draw_tokens(ax, t, s, order)
-            curves.log_time(ax, t, SHOWN)
-            ax.set(yscale="log", ylim=(lowest / 1.5, 1.5))
-            title = f"κ = {kappa:g}: largest weight {curves.last(s).max():.3f}, ‖X⁻¹β*‖² = {size:.0f}"
-            lines.label(ax, "t = lr · step", "weights s", title)
-        curves.legend(figure, panels[0])
-        for ax in panels[len(kappas) :]:
-            ax.set_visible(False)
-        figure.suptitle(f"{Fig12.title} (descent)", fontsize=11)
+        for i, ((loss, gradient, scores, weights), kappa) in enumerate(zip(grid, kappas)):
+            s, size = result["scores"][i], result["solution_size"][i]
+            loss.plot(t, result["loss"][i], color=COLOURS[0])
+            loss.set_yscale("log")
+            norms = np.stack([result[name][i] for name in NAMES])
+            draw_gradients(gradient, t, norms, f"κ = {kappa:g}: gradient norms")
+            curves.draw_tokens(scores, t, result["a"][i], order)
+            curves.draw_tokens(weights, t, s, order)
+            weights.set(yscale="log", ylim=(lowest / 1.5, 1.5))
+            lines.label(loss, "t = lr · step", "‖β* − XVs‖²", f"κ = {kappa:g}: loss, with ‖X⁻¹β*‖² = {size:.0f}")
+            lines.label(scores, "t = lr · step", "scores a", f"κ = {kappa:g}: scores")
+            title = f"κ = {kappa:g}: weights, the largest {curves.last(s).max():.3f}"
+            lines.label(weights, "t = lr · step", "weights s", title)
+            for ax in (loss, gradient, scores, weights):
+                curves.log_time(ax, t, SHOWN)
+        curves.legend(figure, grid[0, 2])
+        figure.suptitle(f"{Fig12.title} (descent, {result.notes['instance']})", fontsize=11)
         return figure

@@ -1,7 +1,8 @@
 """Figure 13: six maps under the square and the logistic loss, and a seventh, the elementwise relu.
 
 The paper says that relu does not polarize and points here, where its relu is relu/Σrelu, which becomes one-hot under
-the logistic loss. The elementwise relu, drawn beside it, stays dense.
+the logistic loss. The elementwise relu, drawn beside it, stays dense. The paper draws weights and scores a of each map;
+the loss is ours.
 """
 
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -17,6 +18,7 @@ from softmaxlab.papers import lines
 from softmaxlab.papers.figure import FigureSpec
 from softmaxlab.papers.gather import gather
 from softmaxlab.papers.polarization import curves, problems
+from softmaxlab.papers.style import COLOURS
 from softmaxlab.polarization import Descent, descend_many
 
 if TYPE_CHECKING:
@@ -32,7 +34,6 @@ FORMULAS = {
     "sigmoid": "sigmoid(a), elementwise",
 }
 Maps = Annotated[tuple[Annotated[str, Named(MAPS)], ...], Field(min_length=1, max_length=11)]
-COLUMNS = 4
 ROUNDING = 1e-16  # losses below are noise
 
 
@@ -50,13 +51,13 @@ class Fig13a(FigureSpec):
     maps: Maps = tuple(FORMULAS)
     p: Annotated[int, Field(ge=2, le=500)] = 10
     norm: Annotated[float, Field(gt=0)] = 1.0  # of β*
-    seed: Annotated[int, Field(ge=0)] = 42
+    seed: problems.Seed = None
     lr: Annotated[float, Field(gt=0)] = 0.1
     steps: Annotated[int, Field(ge=1)] = 5000
 
     def _run(self, device: str) -> Result:
         start = problems.normalisation(self.p, self.seed, self.norm)
-        return _descents(self.maps, loss="square", **start, lr=self.lr, steps=self.steps)
+        return _descents(self.maps, self.seed, loss="square", **start, lr=self.lr, steps=self.steps)
 
     @staticmethod
     def draw(result: Result) -> "matplotlib.figure.Figure":
@@ -77,50 +78,50 @@ class Fig13b(FigureSpec):
     maps: Maps = tuple(FORMULAS)
     p: Annotated[int, Field(ge=2, le=500)] = 10
     norm: Annotated[float, Field(gt=0)] = 1.0  # of β*
-    seed: Annotated[int, Field(ge=0)] = 42
+    seed: problems.Seed = None
     lr: Annotated[float, Field(gt=0)] = 0.5
     steps: Annotated[int, Field(ge=1)] = 100_000
 
     def _run(self, device: str) -> Result:
         start = problems.normalisation(self.p, self.seed, self.norm)
-        return _descents(self.maps, loss="logistic", **start, lr=self.lr, steps=self.steps)
+        return _descents(self.maps, self.seed, loss="logistic", **start, lr=self.lr, steps=self.steps)
 
     @staticmethod
     def draw(result: Result) -> "matplotlib.figure.Figure":
         return _draw(result, Fig13b.title)
 
 
-def _descents(maps: tuple[str, ...], **descent: Any) -> Result:
-    """Weights, u and loss for each map, and the effective number of tokens at the end, 1/Σq² with q = |s|/Σ|s|."""
+def _descents(maps: tuple[str, ...], seed: int | None, **descent: Any) -> Result:
+    """Weights, scores, u and loss for each map; effective tokens at the end, 1/Σq² with q = |s|/Σ|s|."""
     runs = descend_many(Descent(map=map, **descent) for map in maps)
-    family = gather(runs, maps, "map", ("scores", "u", "loss"))
+    family = gather(runs, maps, "map", ("scores", "a", "u", "loss"))
     effective = [effective_keys(run["scores"][-1][None, None])[0] for run in runs]
     b = np.square(descent["beta"]).sum()
     arrays = {**family.arrays, "effective": effective, "b": b}
-    return Result(arrays, {**family.axes, "effective": ("map",)}, family.status)
+    notes = {"instance": problems.instance(seed)}
+    return Result(arrays, {**family.axes, "effective": ("map",)}, family.status, notes)
 
 
 def _draw(result: Result, title: str) -> "matplotlib.figure.Figure":
     from matplotlib.figure import Figure
 
     maps, t, p = [str(map) for map in result["map"]], result["t"], result["scores"].shape[-1]
-    rows = -(-(1 + len(maps)) // COLUMNS)
-    figure = Figure(figsize=(3.3 * COLUMNS + 1, 2.8 * rows + 0.4), layout="constrained")
-    first, *panels = figure.subplots(rows, COLUMNS, squeeze=False).ravel()
-    lines.draw_lines(first, t, result["loss"], maps)
-    first.set(yscale="log", ylim=(max(np.nanmin(result["loss"]), ROUNDING) / 2, None))
-    first.legend(fontsize=7, frameon=False)
-    lines.label(first, "t = lr · step", "loss", "loss")
+    figure = Figure(figsize=(11, 2.3 * len(maps) + 0.6), layout="constrained")
+    grid = figure.subplots(len(maps), 3, squeeze=False)
     order = curves.ranked(curves.last(result["u"][0]))
-    for ax, map, s, effective in zip(panels, maps, result["scores"], result["effective"]):
-        curves.draw_tokens(ax, t, s, order)
-        name = FORMULAS.get(map, map)
-        lines.label(ax, "t = lr · step", "weights s", f"{name}\neffective tokens {effective:.2f} of {p}")
-    for ax in (first, *panels[: len(maps)]):
-        curves.log_time(ax, t)
-    for ax in panels[len(maps) :]:
-        ax.set_visible(False)
-    curves.legend(figure, panels[0])
+    for i, ((weights, scores, loss), map) in enumerate(zip(grid, maps)):
+        curves.draw_tokens(weights, t, result["scores"][i], order)
+        curves.draw_tokens(scores, t, result["a"][i], order)
+        loss.plot(t, result["loss"][i], color=COLOURS[0])
+        loss.set(yscale="log", ylim=(max(np.nanmin(result["loss"][i]), ROUNDING) / 2, None))
+        effective = f"effective tokens {result['effective'][i]:.2f} of {p}"
+        lines.label(weights, "t = lr · step", "weights s", f"{FORMULAS.get(map, map)}\n{effective}")
+        lines.label(scores, "t = lr · step", "scores a", f"{map}: scores")
+        lines.label(loss, "t = lr · step", "loss", f"{map}: loss")
+        for ax in (weights, scores, loss):
+            curves.log_time(ax, t)
+    curves.legend(figure, grid[0, 0])
     end = "" if result.status.ok else f"\n{result.status}"
-    figure.suptitle(f"{title} (descent, ‖β*‖² = {result['b']:g}){end}", fontsize=11)
+    about = f"descent, ‖β*‖² = {result['b']:g}, {result.notes['instance']}"
+    figure.suptitle(f"{title} ({about}){end}", fontsize=11)
     return figure

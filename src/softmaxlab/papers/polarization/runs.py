@@ -77,7 +77,7 @@ def _tables(runs: str, task: TaskName) -> list[tuple[str, "pandas.DataFrame"]]:
     """What to call a table in an error, and the table."""
     path = Path(runs)
     if runs == COMMITTED:
-        return [(file.name, _of_file(file)) for file in sorted(TABLES.glob(f"{task}-*.csv"))]
+        return [(file.name, _of_file(file)) for file in sorted(TABLES.glob(f"{task}.csv"))]
     if path.suffix == ".csv" and path.is_file():
         return [(runs, _of_file(path))]
     if path.is_dir():

@@ -133,6 +133,8 @@ CLAIMS = (
         control="softmax",
         control_is="softmax with the same heads",
         expected=Verdict.CONDITION,
+        proof="P(θ) exp(θ·x − |θ|²/2) is the posterior weight, so b_h = log P(θ^h) − |θ^h|²/2; the printed b_h "
+        "differs unless all come out equal (erratum 1).",
     ),
     Claim(
         id="specialization/prop4.3-softmax",

@@ -138,6 +138,8 @@ CLAIMS = (
         control=LOPSIDED,
         control_is="the lopsided prior in place of the flipping spike",
         expected=Verdict.CONDITION,
+        proof="For θ ∈ {(2,1), (1,−1)} the gradient at x Eθ has a part across Eθ: a counterexample, by a "
+        "cubature that is exact in its low orders and converges (erratum 5).",
     ),
     Claim(
         id="specialization/lemA.3",
@@ -161,6 +163,7 @@ CLAIMS = (
         control=float(HEADS),
         control_is="H times (33) and (34)",
         expected=Verdict.CONDITION,
+        proof="b̃ moves all H biases, so ∂/∂b̃ = Σ_h ∂/∂b_h = H times (33) (erratum 7).",
     ),
     Claim(
         id="specialization/conserved",

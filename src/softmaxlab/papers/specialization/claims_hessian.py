@@ -144,6 +144,8 @@ CLAIMS = (
         control=(FLIP, THIRD),
         control_is="the prior with third moments in place of the one without",
         expected=Verdict.CONDITION,
+        proof="The third derivative at 0 is a moment E[θ_f θ_g θ_h] times a constant that is not 0: exact by "
+        "cubature (erratum 6).",
     ),
     Claim(
         id="specialization/lemA.5",
@@ -156,6 +158,8 @@ CLAIMS = (
         control=swapped,
         control_is="c2 and c3 exchanged, as in (63) to (68)",
         expected=Verdict.CONDITION,
+        proof="(37), (41), (49) and (52) are polynomials in m, r, b; as printed they differ from the exact "
+        "derivatives by more than rounding (errata 8 to 10).",
     ),
     Claim(
         id="specialization/lem3.2",

@@ -182,6 +182,8 @@ CLAIMS = (
         control=2.0,
         control_is="a clock that runs twice as fast",
         expected=Verdict.CONDITION,
+        proof="SGD moves q⊥ by −2(S q⊥ + q⊥ S), S = ∂Ẽ/∂q⊥, which is the flow of any root r; the gradient "
+        "within symmetric r gives another velocity (erratum 2).",
     ),
     Claim(
         id="specialization/sgd-law",

@@ -1,0 +1,83 @@
+"""What a verdict stands on: findings at several levels, each with samples, horizon, runs and tolerance."""
+
+import enum
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+Level = Literal["own", "refined", "paper protocol", "proof"]
+Amount = int | float | str | None
+
+
+class Verdict(enum.StrEnum):
+    HOLDS = "holds"
+    CONDITION = "holds with condition"
+    FAILS = "fails as stated"
+    UNDECIDED = "undecided"
+
+
+AGAINST = (Verdict.CONDITION, Verdict.FAILS)  # verdicts against a paper, which need more than one computation
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a check saw: its verdict and the measured quantity in words and numbers."""
+
+    verdict: Verdict
+    measured: str
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The effort behind a finding: how many samples, to which time, how many runs or seeds, at which tolerance."""
+
+    level: Level
+    samples: Amount = None
+    horizon: Amount = None
+    runs: Amount = None
+    tolerance: Amount = None
+
+    def __str__(self) -> str:
+        amounts = {name: amount for name, amount in asdict(self).items() if name != "level" and amount is not None}
+        return ", ".join(f"{name} {_shown(amount)}" for name, amount in amounts.items())
+
+    def plain(self) -> dict[str, Any]:
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+def _shown(amount: Amount) -> str:
+    return amount if isinstance(amount, str) else f"{amount:g}" if isinstance(amount, float) else f"{amount}"
+
+
+@dataclass(frozen=True)
+class Settled:
+    """A verdict and, where it is undecided, the reason."""
+
+    verdict: Verdict
+    reason: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.verdict}: {self.reason}" if self.reason else str(self.verdict)
+
+
+def settle(findings: Mapping[Level, Finding], *, on_paper: bool, proved: bool) -> Settled:
+    """The verdict that findings allow together.
+
+    `findings` has "own" and those of "refined" and "paper protocol" that count. Two that disagree decide nothing. A
+    verdict against a paper needs a proof, or a refined finding and one at the paper's own protocol.
+    """
+    own = findings["own"]
+    for level, finding in findings.items():
+        if finding.verdict is not own.verdict:
+            return Settled(Verdict.UNDECIDED, f"at the level {level!r} it {_says(finding.verdict)}")
+    if not on_paper or own.verdict not in AGAINST or proved:
+        return Settled(own.verdict)
+    missing = [words for level, words in _NEEDED.items() if level not in findings]
+    return Settled(Verdict.UNDECIDED, " and ".join(missing)) if missing else Settled(own.verdict)
+
+
+_NEEDED: dict[Level, str] = {"refined": "no refined evidence", "paper protocol": "not at the paper's protocol yet"}
+
+
+def _says(verdict: Verdict) -> str:
+    return "is undecided" if verdict is Verdict.UNDECIDED else str(verdict)

@@ -1,0 +1,146 @@
+"""Stored findings that take minutes: one JSON file per claim, in the folder `refined` beside the judge's module.
+
+A record holds a digest of what it was computed from: the source of the judge and of all functions, classes and
+constants of the papers' modules that it uses, and the subject. A record of another digest is stale: it does not count.
+The engines are not part of the digest: their numbers are held by reference tables in the tests.
+"""
+
+import ast
+import functools
+import hashlib
+import inspect
+import json
+import textwrap
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+import numpy as np
+
+from softmaxlab.core.files import atomic
+from softmaxlab.core.spec import Spec
+from softmaxlab.papers.evidence import Evidence, Finding, Level, Verdict
+
+FOLDER = "refined"
+PLUMBING = ("softmaxlab.papers.evidence", "softmaxlab.papers.claim")  # what every judge uses, and none computes with
+Judge = Callable[[Any], Finding]
+
+
+@dataclass(frozen=True)
+class Record:
+    """A finding, with what it was computed from, by which command and when."""
+
+    verdict: str
+    measured: str
+    evidence: dict[str, Any]
+    digest: str
+    command: str
+    date: str  # "2026-11-18"
+    seconds: float  # of the processor
+
+    @property
+    def finding(self) -> Finding:
+        return Finding(Verdict(self.verdict), self.measured)
+
+    @property
+    def effort(self) -> Evidence:
+        return Evidence(**self.evidence)
+
+
+def path_of(id: str, judge: Judge) -> Path:
+    return Path(inspect.getfile(_function(judge))).parent / FOLDER / f"{id.split('/', 1)[-1]}.json"
+
+
+def read(id: str, judge: Judge) -> dict[Level, Record]:
+    """The stored findings of a claim by level; none if there is no file."""
+    path = path_of(id, judge)
+    if not path.is_file():
+        return {}
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    return {level: Record(**record) for level, record in stored["findings"].items()}
+
+
+def write(id: str, judge: Judge, records: Mapping[Level, Record]) -> Path:
+    path = path_of(id, judge)
+    path.parent.mkdir(exist_ok=True)
+    stored = {"claim": id, "findings": {level: asdict(record) for level, record in records.items()}}
+    with atomic(path) as draft:
+        draft.write_text(json.dumps(stored, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return path
+
+
+def digest(judge: Judge, subject: Any) -> str:
+    """Of the judge's source with all it uses in its own package, and of the subject."""
+    text = "\n".join([*sorted(_sources(judge, {})), _told(judge), _told(subject)])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _function(judge: Any) -> Any:
+    while isinstance(judge, functools.partial):
+        judge = judge.func
+    return inspect.unwrap(judge)
+
+
+def _sources(used: Any, seen: dict[str, str]) -> list[str]:
+    """The sources of a function or class and of those that it names in the papers' modules; constants as values."""
+    used = _function(used)
+    name = f"{used.__module__}.{used.__qualname__}"
+    if name in seen:
+        return []
+    seen[name] = ast.unparse(ast.parse(textwrap.dedent(inspect.getsource(used))))  # comments and layout do not count
+    module = inspect.getmodule(used)
+    for word in {word for code in _codes(used) for word in code.co_names}:
+        value = vars(module).get(word)
+        if inspect.isfunction(_unwrapped(value)) or inspect.isclass(value):
+            home = _unwrapped(value).__module__
+            if home not in PLUMBING and _home(home) == _home(used.__module__):
+                _sources(value, seen)
+        elif value is not None and not inspect.ismodule(value) and not word.startswith("__"):
+            seen[f"{module}.{word}"] = f"{word} = {_told(value)}"
+    return list(seen.values())
+
+
+def _unwrapped(value: Any) -> Any:
+    return inspect.unwrap(value) if callable(value) and not isinstance(value, functools.partial) else value
+
+
+def _home(module: str) -> str:
+    """The package of papers or, of a plugin, its module."""
+    return "softmaxlab.papers" if module.startswith("softmaxlab.papers.") else module
+
+
+def _codes(used: Any) -> Iterator[CodeType]:
+    """The code objects of a function, or of a class's methods, with those nested in them."""
+    functions = vars(used).values() if inspect.isclass(used) else [used]
+    todo = [f.__code__ for f in map(_plain_function, functions) if f is not None]
+    while todo:
+        code = todo.pop()
+        yield code
+        todo += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+
+
+def _plain_function(value: Any) -> Any:
+    if isinstance(value, property):
+        value = value.fget
+    elif isinstance(value, staticmethod | classmethod):
+        value = value.__func__
+    return value if inspect.isfunction(value) else None
+
+
+def _told(value: Any) -> str:
+    """A value in words that are the same in every process."""
+    if isinstance(value, Spec):
+        return value.key
+    if isinstance(value, functools.partial):
+        return f"{_told(value.func)}{_told(value.args)}{_told(value.keywords)}"
+    if inspect.isroutine(value) or inspect.isclass(value):
+        return f"{value.__module__}.{value.__qualname__}"
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_told(k)}: {_told(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, tuple | list):
+        return "(" + ", ".join(map(_told, value)) + ")"
+    if isinstance(value, np.ndarray):
+        return repr(value.tolist())
+    return type(value).__name__ if " at 0x" in repr(value) else repr(value)

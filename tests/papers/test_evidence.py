@@ -1,0 +1,102 @@
+"""What findings allow together, stored findings, and the rule for verdicts against a paper."""
+
+import dataclasses
+import json
+
+import pytest
+
+from softmaxlab.papers import records
+from softmaxlab.papers.catalogue import CLAIMS
+from softmaxlab.papers.claim import Check, Claim, Evidence, Finding, Verdict, check, refine, stored
+from softmaxlab.papers.evidence import AGAINST, settle
+
+LIMIT = 0.5
+
+
+def below(value: float) -> Finding:
+    return Finding(Verdict.HOLDS if value < LIMIT else Verdict.FAILS, f"{value:g}")
+
+
+def claim(**changes) -> Claim:
+    fields = {"id": "attention/fake", "source": "varre2026polarization", "place": "nowhere", "statement": "small"}
+    fields |= {"tolerance": "0.5", "judge": below, "subject": 0.1, "control": 0.9, "control_is": "large"}
+    return Claim(**(fields | changes))
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(records, "path_of", lambda id, judge: tmp_path / "refined" / f"{id.split('/')[1]}.json")
+    return tmp_path
+
+
+def keep(of: Claim) -> Check:
+    records.write(of.id, of.judge, refine(of))
+    return check(of)
+
+
+def test_a_refined_finding_that_agrees_is_named_and_one_that_does_not_leaves_it_undecided(folder):
+    refined = Evidence("refined", samples=4096, horizon=4e4)
+    done = keep(claim(refined=0.2, refined_evidence=refined))
+    assert done.ok
+    assert done.evidence.startswith("own + refined (stored 20")
+    done = keep(claim(refined=0.7, refined_evidence=refined, expected=Verdict.UNDECIDED))
+    assert done.ok
+    assert done.settled.reason == "at the level 'refined' it fails as stated"
+    own, other = done.plain()["findings"]
+    assert (own["measured"], other["measured"]) == ("0.1", "0.7")
+    assert other["evidence"] == {"level": "refined", "samples": 4096, "horizon": 4e4}
+
+
+def test_a_stale_record_does_not_count(folder):
+    first = claim(refined=0.7, refined_evidence=Evidence("refined"))
+    assert keep(first).verdict is Verdict.UNDECIDED
+    other = check(dataclasses.replace(first, refined=0.8))  # the record is of another subject
+    assert other.verdict is Verdict.HOLDS
+    assert "refined (stale" in other.evidence
+    path = records.path_of(first.id, first.judge)
+    told = json.loads(path.read_text())
+    told["findings"]["refined"]["digest"] = "0" * 16
+    path.write_text(json.dumps(told))
+    assert check(first).stale("refined")
+
+
+def test_a_verdict_against_a_paper_needs_refinement_and_protocol_or_a_proof(folder):
+    against = {"subject": 0.9, "control": 0.1, "expected": Verdict.FAILS}
+    bare = check(claim(**against))
+    assert (bare.verdict, bare.ok) == (Verdict.UNDECIDED, False)
+    assert bare.settled.reason == "no refined evidence and not at the paper's protocol yet"
+    half = keep(claim(**against, refined=0.8, refined_evidence=Evidence("refined")))
+    assert half.settled.reason == "not at the paper's protocol yet"
+    protocol = {"protocol": 0.7, "protocol_evidence": Evidence("paper protocol")}
+    assert keep(claim(**against, refined=0.8, refined_evidence=Evidence("refined"), **protocol)).ok
+    assert check(claim(**against, id="attention/proved", proof="by hand")).ok
+    assert check(claim(**against, id="attention/ours", source="softmaxlab")).ok
+
+
+def test_two_findings_that_agree_settle():
+    fails = Finding(Verdict.FAILS, "")
+    both = {"own": fails, "refined": fails, "paper protocol": fails}
+    assert settle(both, on_paper=True, proved=False).verdict is Verdict.FAILS
+
+
+def test_the_digest_sees_a_constant_that_the_judge_uses(monkeypatch):
+    before = records.digest(below, 0.1)
+    assert before == records.digest(below, 0.1) != records.digest(below, 0.2)
+    monkeypatch.setitem(below.__globals__, "LIMIT", 0.6)
+    assert records.digest(below, 0.1) != before
+
+
+@pytest.mark.parametrize("id", [id for id, c in CLAIMS.items() if c.on_paper and c.expected in AGAINST])
+def test_no_stored_verdict_against_a_paper_stands_on_one_computation(id):
+    """It has a proof, or records of today's judge at a refined level and at the paper's protocol, that agree."""
+    judged = CLAIMS[id]
+    same = Finding(judged.expected, "")
+    done = Check(judged, same, same, stored(judged))
+    assert judged.proof or set(done.findings) == {"own", "refined", "paper protocol"}, done.evidence
+    assert done.verdict is judged.expected, done.settled
+
+
+@pytest.mark.parametrize("id", [id for id in CLAIMS if stored(CLAIMS[id])])
+def test_stored_findings_are_of_todays_code(id):
+    done = Check(CLAIMS[id], Finding(Verdict.HOLDS, ""), Finding(Verdict.FAILS, ""), stored(CLAIMS[id]))
+    assert not [level for level in done.stored if done.stale(level)]
