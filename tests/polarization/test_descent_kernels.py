@@ -7,9 +7,9 @@ import pytest
 import torch
 
 import softmaxlab as sl
+from softmaxlab.core.exponential import exp
 from softmaxlab.polarization import Descent
 from softmaxlab.polarization.compiled.engines import Full
-from softmaxlab.polarization.compiled.exponential import exp
 from softmaxlab.polarization.compiled.maps import CODES
 from tests.polarization import plain_loop
 from tests.polarization.descent_cases import LOSSES, MODELS, fields, rows_and_values

@@ -24,7 +24,7 @@ def both(map, chi, b, v=1.3):
 
 
 @pytest.mark.parametrize("map", CLOSED_FORM)
-@pytest.mark.parametrize("shape", [(8, 5, 1000), (1, 2, 1), (3, 7, pull.BLOCK), (2, 3, pull.BLOCK + 1)])
+@pytest.mark.parametrize("shape", [(8, 5, 1000), (1, 2, 9), (3, 7, pull.BLOCK), (2, 3, pull.BLOCK + 1)])
 def test_it_is_the_formulas(map, shape):
     rng = np.random.default_rng(0)
     sizes = rng.choice([0.1, 3.0, 50.0, 1000.0], size=(1, 1, shape[-1]))  # from soft to one-hot
@@ -42,11 +42,3 @@ def test_what_is_not_finite_is_not_repaired(map):
     assert np.isnan(loss)
     assert np.isnan(ours)
     np.testing.assert_array_equal(np.isnan(found), np.isnan(c))
-
-
-def test_the_exponential():
-    y = -np.concatenate([np.linspace(0.0, 700.0, 5001), [0.0, 1e-300, 1e-9]])
-    found = np.array([pull._exp(x) for x in y])
-    np.testing.assert_allclose(found, np.exp(y), rtol=2e-15)
-    assert pull._exp(-1e9) < 1e-300
-    assert np.isnan(pull._exp(np.nan))

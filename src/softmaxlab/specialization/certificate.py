@@ -9,7 +9,7 @@
 
     moving        (a) is not small, so nothing else is asked
     saddle        λ is negative beyond its error
-    undersampled  (c) would move the state, or an error of λ leaves room for an escape in the time T
+    undersampled  (c) would move the state or is not known well, or an error of λ leaves room for an escape in time T
     minimum       none of these
 
 A flow with the noise of batches is no gradient flow: there λ is that of the symmetric part of its Jacobian.
@@ -31,7 +31,8 @@ STEP = 3e-2  # relative step to the rest point of other samples
 KNOWN = STEP / 3  # standard error of that step, to be reached by more samples
 SETS = 8
 SURE = 2.4  # standard errors: Student's 95 % range of eight sets
-MOST_NUMBERS = 2**26  # in a set of samples, 0.5 GB
+FINER = 4  # as many more samples, again and again where a flow is to be followed to rest, else once at most
+MOST_FOR_SLOPE, MOST_FOR_CURVATURE = 2**24, 2**22  # numbers in a set of samples; all sets take some 5 s each way
 GROWTH = 3.0  # log of the growth of a disturbance that counts as an escape
 AHEAD = 9.0  # in units of τ
 SMALL = 1e-2  # r below this, relative to K, moves the loss by its square, 1e-4: it then counts as 0
@@ -85,13 +86,13 @@ def _independent(velocity: Velocity, y: np.ndarray, tau: float, found: dict[str,
         values, vectors = _eigen(np.mean(hessians, axis=0), looking, y)
         _, errors = mean_and_error([np.einsum("ia,ij,ja->a", vectors, H, vectors) for H in hessians])
         sure = (values - SURE * errors).min() * T >= -GROWTH or (values + SURE * errors).min() * T < -GROWTH
-        if sure or not _fits(looking, 4 * points):
+        if sure or not _fits(looking, FINER * points, MOST_FOR_CURVATURE):
             break
-        points *= 4
+        points *= FINER
     reach = _reach(values, T)
     step, error = _step(slopes, vectors, reach, size)
-    while error > KNOWN and step - SURE * error < STEP and _fits(looking, 4 * points):
-        points *= 4
+    while error > KNOWN and step - SURE * error < STEP and _fits(looking, FINER * points, MOST_FOR_SLOPE):
+        points *= FINER
         slopes = [looking.over(looking.unseen(k, points), y) for k in sets]
         step, error = _step(slopes, vectors, reach, size)
     least = int(np.argmin(values - SURE * errors))
@@ -113,6 +114,8 @@ def _independent(velocity: Velocity, y: np.ndarray, tau: float, found: dict[str,
     elif lowest * T < -GROWTH:
         unsure = f"{values[least]:.2g} ± {errors[least]:.1g}"
         told = _told("undersampled", f"an eigenvalue is {unsure}: more samples must tell its sign")
+    elif error > KNOWN:
+        told = _told("undersampled", f"independent samples know its step to {error:.1%} only: take more samples")
     elif step > STEP:
         told = _told("undersampled", f"independent samples would move it by {step:.1%}: take more samples")
     else:
@@ -141,10 +144,11 @@ def _step(slopes: Sequence[np.ndarray], vectors: np.ndarray, reach: np.ndarray, 
     return float(np.linalg.norm(pulls * reach)) / size, float(np.linalg.norm(errors * reach)) / size
 
 
-def _fits(velocity: Velocity, points: int) -> bool:
-    """Whether a set of so many base points is small enough."""
+def _fits(velocity: Velocity, points: int, most: int) -> bool:
+    """Whether a set of so many base points is small enough for this flow."""
     model = velocity.spec.model
-    return points * images(model.prior) * model.length * (model.features + velocity.own) <= MOST_NUMBERS
+    numbers = points * images(model.prior) * model.length * (model.features + velocity.own)
+    return numbers <= most and (velocity.spec.until == "rest" or points <= FINER * velocity.asked_points)
 
 
 def _told(kind: str, why: str) -> dict[str, str]:

@@ -5,6 +5,7 @@ import numpy as np
 from softmaxlab.papers.claim import Verdict
 from softmaxlab.papers.specialization import claims_heads, claims_losses, claims_phases
 from softmaxlab.papers.specialization.claims_runs import finished
+from softmaxlab.papers.specialization.paths import sign_patterns
 from softmaxlab.specialization import FlippingSpike, Flow, OneHotSpikes, OrderParameters, SingleLocation, random_start
 
 COS_ERROR = 0.004  # spread of cos(k_1, k_2) over samples with 2^14 base points is .001
@@ -38,7 +39,7 @@ def test_21_heads_of_figure_4_still_move_when_the_loss_rests():
     run = finished(Flow(model=claims_heads.FIG4, tau_end=3000.0, points=3, samples=2**12))
     assert abs(run["loss"][2] - run["loss"][1]) < 1e-3
     assert run.notes["certificate"]["kind"] == "moving"
-    assert claims_heads._patterns(run["m"][-1]) < 8
+    assert sign_patterns(run["m"][-1]) < 8
 
 
 def test_22_bayes_softmax_heads_pair_along_mixtures():

@@ -110,6 +110,16 @@ def test_similarity_grows_with_the_constant_direction_and_not_always_falls_with_
     assert all(ax.get_ylabel() for ax in picture.axes[:2])
 
 
+def test_flows_with_too_few_samples_get_more():
+    """Two heads on a strong mean, where 2^9 base points are too few."""
+    result = sl.simulate(Fig12(nu1=(8.0,), nu2=(3.0,), samples=2**9, points=12))
+    few = sl.simulate(Fig12(nu1=(8.0,), nu2=(3.0,), samples=2**9, points=12).panels()[0][1])
+    assert few.notes["certificate"]["kind"] in ("undersampled", "saddle")
+    assert np.abs(result["m"][0, -1] - few["m"][-1]).max() > 0.01
+    if result["certificate"][0] != "minimum":
+        assert f"({result['certificate'][0]})" in Fig12.draw(result).axes[0].get_title()
+
+
 def test_a_picture_of_planes():
     result = sl.simulate(Fig16(heads=(1, 3), samples=64, tau_end=5.0, points=12))
     assert np.isnan(result["m"][0, :, 1:]).all()

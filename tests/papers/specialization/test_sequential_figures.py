@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import softmaxlab as sl
-from softmaxlab.papers.specialization.fig04 import Fig04, signs
+from softmaxlab.papers.specialization.fig04 import Fig04
 from softmaxlab.papers.specialization.fig19 import Fig19, Fig20
+from softmaxlab.papers.specialization.paths import sign_patterns
 
 LEARNT = 0.5  # |m_hf| of a head that has learnt a feature; noise of the samples and of the start is below 0.2
 SMALL = {"samples": 2**9, "tau_end": 200.0, "points": 41}
@@ -60,9 +61,18 @@ def test_runs_have_starts_of_their_own(fig20):
     assert np.abs(one - other).max() > 1e-3
 
 
-def test_signs():
-    m = np.array([[1.0, -2.0], [0.1, 3.0], [2.0, -0.1]])
-    assert signs(m) == [(1, -1), (1, 1), (1, -1)]
+def test_noise_has_no_sign():
+    m = np.array([[1.0, -2.0], [-1.0, 3.0], [2.0, -0.1], [-2.0, -0.1]])
+    assert sign_patterns(m) == 2
+    assert sign_patterns(m * [1.0, 100.0]) == 2
+    assert sign_patterns(np.sign(m)) == 3
+    assert sign_patterns(m * [1.0, 0.01]) == 0  # the second feature is not learnt
+
+
+def test_what_is_not_at_rest_is_told(fig04):
+    assert (fig04["certificate"] == "moving").all()
+    titles = [ax.get_title() for ax in Fig04.draw(fig04).axes]
+    assert sum("(moving)" in title for title in titles) == 2
 
 
 def test_drawn_with_labels(fig04, fig20):

@@ -20,10 +20,11 @@ class Fig02(HeadPlanes):
     title: ClassVar[str] = "Flipping spike: heads learn the mean of θ first, then separate"
     place: ClassVar[str] = "Figure 2"
     reports: ClassVar[str] = REPORTS
-    presets: ClassVar[dict[str, dict[str, Any]]] = {"quick": {"samples": 2**11}, "paper": {}}
-    cost: ClassVar[dict[str, str]] = {"quick": "2 s", "paper": "5 s"}
+    presets: ClassVar[dict[str, dict[str, Any]]] = {"quick": {"samples": 2**13, "points": 80}, "paper": {}}
+    cost: ClassVar[dict[str, str]] = {"quick": "5 s", "paper": "10 s"}
 
     nu: tuple[Strength, Strength] = (2.0, 2.0)
+    tau_end: Annotated[float, Field(ge=1.0)] = 20_000.0  # with 8 heads one leaves as late as τ = 1e4
     heads: Annotated[tuple[Heads, ...], Field(min_length=1, max_length=8)] = (2, 4, 8)
 
     def panels(self) -> list[tuple[str, Flow]]:

@@ -26,8 +26,8 @@ class Fig03(HeadPlanes):
         "Heads split along the stronger feature first, then along the other; misplaced heads make excursions; "
         "equally strong features are learned together"
     )
-    presets: ClassVar[dict[str, dict[str, Any]]] = {"quick": {"samples": 2**11}, "paper": {}}
-    cost: ClassVar[dict[str, str]] = {"quick": "5 s", "paper": "12 s"}
+    presets: ClassVar[dict[str, dict[str, Any]]] = {"quick": {"samples": 2**13, "points": 80}, "paper": {}}
+    cost: ClassVar[dict[str, str]] = {"quick": "8 s", "paper": "15 s"}
 
     nu: tuple[Strength, Strength] = (8.0, 2.0)
     isotropic: Strength = 8.0
@@ -55,10 +55,10 @@ class Fig16(HeadPlanes):
     place: ClassVar[str] = "Figure 16"
     reports: ClassVar[str] = "Heads split evenly into the two signs of each direction, the stronger direction first"
     presets: ClassVar[dict[str, dict[str, Any]]] = {
-        "quick": {"samples": 2**11, "tau_end": 500.0, "heads": (2, 4, 8)},
+        "quick": {"samples": 2**13, "points": 80, "heads": (2, 5, 8)},
         "paper": {},
     }
-    cost: ClassVar[dict[str, str]] = {"quick": "4 s", "paper": "25 s"}
+    cost: ClassVar[dict[str, str]] = {"quick": "10 s", "paper": "25 s"}
 
     map: MapName = "softmax"
     above: tuple[Strength, Strength] = (2.0, 2.0)

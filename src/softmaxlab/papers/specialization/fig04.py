@@ -17,6 +17,7 @@ from softmaxlab.papers.figure import FigureSpec
 from softmaxlab.papers.gather import gather
 from softmaxlab.papers.lines import label
 from softmaxlab.papers.specialization.compared import CALLED, MapName
+from softmaxlab.papers.specialization.paths import kinds_of, sign_patterns
 from softmaxlab.papers.style import COLOURS
 from softmaxlab.specialization import Flow, Gaussian, SingleLocation, flow_many
 
@@ -40,8 +41,8 @@ class SequentialRuns(FigureSpec):
     length: Annotated[int, Field(ge=2, le=100)] = 5
     maps: Maps = ("softmax",)
     runs: Annotated[int, Field(ge=1, le=100)] = 1
-    tau_end: Annotated[float, Field(gt=0)] = 2000.0
-    samples: Annotated[int, Field(ge=2**8, le=2**20)] = 2**12
+    tau_end: Annotated[float, Field(gt=0)] = 40_000.0
+    samples: Annotated[int, Field(ge=2**8, le=2**20)] = 2**14
     points: Annotated[int, Field(ge=10, le=10_000)] = 81
 
     def _run(self, device: str) -> Result:
@@ -51,12 +52,14 @@ class SequentialRuns(FigureSpec):
         shape = (len(self.maps), self.runs)
         m, loss = (family[name].reshape(*shape, *family[name].shape[1:]) for name in ("m", "loss"))
         arrays = {"map": self.maps, "tau": family["tau"], "m": m, "loss": loss, "nu": self.variances()}
+        arrays["certificate"] = kinds_of(results).reshape(shape)
         axes = {
             "map": ("map",),
             "tau": ("tau",),
             "m": ("map", "run", "tau", "head", "feature"),
             "loss": ("map", "run", "tau"),
             "nu": ("feature",),
+            "certificate": ("map", "run"),
         }
         return Result(arrays, axes, family.status)
 
@@ -82,10 +85,10 @@ class Fig04(SequentialRuns):
         "signs, for Bayes-softmax pairs of heads learn ±s_f"
     )
     presets: ClassVar[dict[str, dict[str, Any]]] = {
-        "quick": {"samples": 2**11, "tau_end": 500.0},
-        "paper": {"samples": 2**15, "tau_end": 20_000.0, "points": 121},
+        "quick": {"points": 41},
+        "paper": {"samples": 2**15, "points": 121},
     }
-    cost: ClassVar[dict[str, str]] = {"quick": "2 s", "paper": "about 90 s"}
+    cost: ClassVar[dict[str, str]] = {"quick": "15 s", "paper": "about 40 s"}
 
     maps: Maps = ("softmax", "bayes_softmax")
 
@@ -95,19 +98,15 @@ class Fig04(SequentialRuns):
 
         figure = Figure(figsize=(7.2 * len(result["map"]), 3.9), layout="constrained")
         axes = figure.subplots(1, 2 * len(result["map"]), width_ratios=(2.2, 1.0) * len(result["map"]))
-        for (ax, end), map, m in zip(axes.reshape(-1, 2), result["map"], result["m"][:, 0]):
+        runs = zip(axes.reshape(-1, 2), result["map"], result["m"][:, 0], result["certificate"][:, 0])
+        for (ax, end), map, m, kind in runs:
             _draw_features(ax, result["tau"], m, result["nu"])
             label(ax, "time τ", "$m_{hf}$", CALLED[str(map)])
-            _draw_end(end, m[-1], result["tau"][-1])
+            _draw_end(end, m[-1], result["tau"][-1], str(kind))
         axes[0].legend(fontsize=8, loc="upper left", framealpha=0.9)
         H, F = result["m"].shape[-2:]
         figure.suptitle(f"{Fig04.title} (flow, F = {F}, H = {H}, one line per head)", fontsize=11)
         return figure
-
-
-def signs(m: np.ndarray) -> list[tuple[int, ...]]:
-    """The signs of m_h1 … m_hF of every head."""
-    return [tuple(row) for row in np.sign(m).astype(int).tolist()]
 
 
 def _draw_features(ax: "matplotlib.axes.Axes", tau: np.ndarray, m: np.ndarray, nu: np.ndarray) -> None:
@@ -120,8 +119,8 @@ def _draw_features(ax: "matplotlib.axes.Axes", tau: np.ndarray, m: np.ndarray, n
     ax.set_xlim(tau[1], tau[-1])
 
 
-def _draw_end(ax: "matplotlib.axes.Axes", m: np.ndarray, tau: float) -> None:
-    """Heads in the plane of the two strongest features, the sign of the third as the marker."""
+def _draw_end(ax: "matplotlib.axes.Axes", m: np.ndarray, tau: float, kind: str) -> None:
+    """Heads in the plane of the two strongest features, the sign of the third as the marker; `kind` if not at rest."""
     third = m[:, 2] if m.shape[1] > 2 else np.ones(len(m))
     for sign, marker, colour in ((1, "^", COLOURS[5]), (-1, "v", COLOURS[4])):
         chosen = np.sign(third) == sign
@@ -135,5 +134,6 @@ def _draw_end(ax: "matplotlib.axes.Axes", m: np.ndarray, tau: float) -> None:
         ax.legend(
             fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=2, frameon=False, handletextpad=0.1
         )
-    found, all_of = len(set(signs(m))), 2 ** m.shape[1]
-    label(ax, "$m_{h1}$", "$m_{h2}$", f"heads at τ = {tau:g}:\n{found} of {all_of} combinations of signs")
+    found, all_of = sign_patterns(m), 2 ** m.shape[1]
+    at = f"τ = {tau:g}" if kind == "minimum" else f"τ = {tau:g} ({kind})"
+    label(ax, "$m_{h1}$", "$m_{h2}$", f"heads at {at}:\n{found} of {all_of} combinations of signs")

@@ -31,16 +31,16 @@ class Fig12(HeadPlanes):
     place: ClassVar[str] = "Figure 12"
     reports: ClassVar[str] = "The stronger the constant direction, the less softmax heads separate"
     presets: ClassVar[dict[str, dict[str, Any]]] = {
-        "quick": {"samples": 2**10, "nu1": (1.0, 3.0, 8.0), "nu2": (1.0, 3.0, 8.0)},
+        "quick": {"samples": 2**13, "points": 80, "nu1": (1.0, 3.0, 8.0), "nu2": (1.0, 3.0, 8.0)},
         "paper": {},
     }
-    cost: ClassVar[dict[str, str]] = {"quick": "3 s", "paper": "15 s"}
+    cost: ClassVar[dict[str, str]] = {"quick": "8 s", "paper": "25 s"}
 
     map: MapName = "softmax"
     heads: Heads = 2
     nu1: Strengths = (1.0, 2.0, 4.0, 8.0)
     nu2: Strengths = (1.0, 2.0, 4.0, 8.0)
-    tau_end: Annotated[float, Field(ge=1.0)] = 2000.0
+    tau_end: Annotated[float, Field(ge=1.0)] = 60_000.0
 
     @property
     def rows(self) -> int:

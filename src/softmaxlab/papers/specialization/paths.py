@@ -1,13 +1,20 @@
 """Paths m [tau, head, feature] of heads: when they learn a direction, how they split along it, and words for both."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 import numpy as np
 
+from softmaxlab.core.result import Result
+
 LEARNT = 0.1  # mean over heads of |m_hf|: ten times the noise of the start
 PART = 0.1  # of the largest |m_hf|: a head with less has no sign along f
 NOTHING = "There is nothing to see: no run has finite records to compare."
+
+
+def kinds_of(runs: Sequence[Result]) -> np.ndarray:
+    """What their certificates say of flows: minimum, saddle, moving or undersampled."""
+    return np.array([run.notes["certificate"]["kind"] for run in runs])
 
 
 def finite_path(m: np.ndarray) -> np.ndarray:
@@ -28,6 +35,13 @@ def split_evenly(end: np.ndarray) -> np.ndarray:
     sides = np.where(size > PART * size.max(axis=0), np.sign(end), 0.0)
     both = (sides > 0).any(axis=0) & (sides < 0).any(axis=0)
     return both & (np.abs(sides.sum(axis=0)) <= 1) & (size.mean(axis=0) > LEARNT)
+
+
+def sign_patterns(end: np.ndarray) -> int:
+    """How many combinations of signs the heads m [head, feature] have that have a part in every feature, all learnt."""
+    size = np.abs(end)
+    whole = ((size > PART * size.max(axis=0)) & (size.mean(axis=0) > LEARNT)).all(axis=1)
+    return len({tuple(head) for head in end[whole] > 0})
 
 
 def steps(x: Iterable[float], values: Iterable[float]) -> list[float]:

@@ -15,7 +15,7 @@ from softmaxlab.core.result import Result
 from softmaxlab.papers.figure import FigureSpec
 from softmaxlab.papers.gather import gather
 from softmaxlab.papers.lines import DASHES, label
-from softmaxlab.papers.specialization.paths import finite_path
+from softmaxlab.papers.specialization.paths import finite_path, kinds_of
 from softmaxlab.papers.style import COLOURS
 from softmaxlab.specialization import Flow, Gaussian, Prior, SingleLocation, flow_many
 
@@ -27,6 +27,7 @@ FIRST = 0.05  # the first recorded τ after 0; heads move fast at first and slow
 LETTERS = 11.0  # of a title on an inch
 MARGIN = 0.08  # of the plane around trajectories and signal
 ALONE = "There is nothing to see: no panel has two heads with finite records."
+FINER, MOST = 8, 2**17  # times the samples, and base points at most
 CIRCLE = np.linspace(0.0, 2.0 * np.pi, 129)
 Strength = Annotated[float, Field(ge=0, le=1e6)]
 Heads = Annotated[int, Field(ge=1, le=100)]
@@ -64,16 +65,27 @@ class HeadPlanes(FigureSpec):
 
     def _run(self, device: str) -> Result:
         labels, flows = zip(*self.panels())
-        runs = flow_many(flows)
+        runs = _finer_where_needed(flows)
         most = max(flow.model.heads for flow in flows)
         family = gather([_with_heads(run, most) for run in runs], labels, "panel", ("m", "loss"))
         signal = np.stack([outline(flow.model.prior) for flow in flows])
         axes = {**family.axes, "signal": ("panel", "point", "feature"), "rows": ()}
-        return Result({**family.arrays, "signal": signal, "rows": self.rows}, axes, family.status)
+        arrays = {**family.arrays, "signal": signal, "rows": self.rows, "certificate": kinds_of(runs)}
+        return Result(arrays, axes | {"certificate": ("panel",)}, family.status)
 
     @staticmethod
     def draw(result: Result) -> "Figure":
         return draw_planes(result)
+
+
+def _finer_where_needed(flows: Sequence[Flow]) -> list[Result]:
+    """The flows, with `FINER` times the samples where they rest on their own samples only."""
+    runs = flow_many(flows)
+    few = [i for i, kind in enumerate(kinds_of(runs)) if kind in ("undersampled", "saddle")]
+    finer = [flows[i].replace(samples=min(FINER * (flows[i].samples or 1), MOST)) for i in few]
+    for i, run in zip(few, flow_many(finer)):
+        runs[i] = run
+    return runs
 
 
 def paths_of_several(result: Result) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -111,11 +123,13 @@ def draw_planes(result: Result, side: float = 3.0) -> "Figure":
         figsize=(side * columns + 0.6, (side - 0.3) * ratio * rows + 0.4 * rows + 1.15), layout="constrained"
     )
     axes = figure.subplots(rows, columns, squeeze=False)
-    for ax, name, heads, loss, signal in zip(axes.ravel(), result["panel"], m, result["loss"], result["signal"]):
+    panels = zip(axes.ravel(), result["panel"], m, result["loss"], result["signal"], result["certificate"])
+    for ax, name, heads, loss, signal, kind in panels:
         draw_signal(ax, signal)
         draw_heads(ax, heads)
         ax.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal")
-        label(ax, "", "", f"{name}, loss {loss[np.isfinite(loss)][-1]:.3f}")
+        told = "" if kind == "minimum" else f"\n({kind})"
+        label(ax, "", "", f"{name}, loss {loss[np.isfinite(loss)][-1]:.3f}{told}")
     for ax in axes[-1]:
         ax.set_xlabel("$m_{h1} = k_h \\cdot k^*_1$", fontsize=9)
     for ax in axes[:, 0]:
@@ -125,7 +139,7 @@ def draw_planes(result: Result, side: float = 3.0) -> "Figure":
     handles, names = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside lower center", ncols=len(names), fontsize=8, frameon=False)
     title = spec.title if isinstance(spec, FigureSpec) else "Heads in the plane of two spikes"
-    drawn = f", {spec.samples:,} base points" if isinstance(spec, HeadPlanes) else ""
+    drawn = f", {spec.samples:,} base points or more" if isinstance(spec, HeadPlanes) else ""
     end = "" if result.status.ok else f"\n{result.status}"
     title = textwrap.fill(title, int(LETTERS * figure.get_figwidth()))
     figure.suptitle(f"{title}\nflow to τ = {result['tau'][-1]:g}{drawn}{end}", fontsize=11)

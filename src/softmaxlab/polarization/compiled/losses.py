@@ -7,8 +7,8 @@ reports as a singularity.
 
 from math import exp, inf, nan
 
+from softmaxlab.core import exponential
 from softmaxlab.core.jit import inner
-from softmaxlab.polarization.compiled import exponential
 from softmaxlab.polarization.compiled.linear import combine, dot, total
 
 LOGISTIC, SQUARE, REGRESSION, CROSS_ENTROPY, KL, DATASET = range(6)

@@ -14,8 +14,8 @@ S = 0 gives s = 0/0, which the loop reports as a singularity.
 
 from math import exp, inf, log1p
 
+from softmaxlab.core import exponential
 from softmaxlab.core.jit import inner
-from softmaxlab.polarization.compiled import exponential
 from softmaxlab.polarization.compiled.linear import total
 
 IDENTITY, SIGMOID, LOG_SIGMOID, ELU, LOG_ELU, RELU, SQUARE, ABSOLUTE, ONE = range(9)

@@ -2,34 +2,14 @@
 
 `chi` [head, token, sample] holds scores χ and gets c of heads.py (at U = res, weighted); `b` [head] are the biases, and
 ∂b is added to `db` [head]. The rest is room for a block: `s` [head, token, BLOCK], `w` [token, BLOCK] and `rows`
-[4, BLOCK]. Innermost loops run over the samples of a block, which LLVM turns into vector instructions; so it does e^y,
-where a call of the C library would keep it from that.
+[4, BLOCK]. Innermost loops run over the samples of a block, which LLVM turns into vector instructions; e^x is that of
+core/exponential.py, since a call of the C library would keep it from that.
 """
 
-import numpy as np
-
+from softmaxlab.core.exponential import exp
 from softmaxlab.core.jit import entry_sum, inner_sum
 
 BLOCK = 64  # samples: scores of 8 heads and 5 tokens take 20 KB
-PER_LOG_2, LOG_2_HIGH, LOG_2_LOW = 1.4426950408889634, 0.693145751953125, 1.42860682030941723212e-6
-ONE_BITS = np.int64(1023 << 52)  # of 1.0
-SHIFT = 1.5 * 2.0**52  # adding it rounds to an integer, which then stands in the lowest bits
-LOWEST = -708.0  # below it e^y is not a normal number
-C2, C3, C4, C5, C6, C7 = 1 / 2, 1 / 6, 1 / 24, 1 / 120, 1 / 720, 1 / 5040
-C8, C9, C10, C11, C12, C13 = 1 / 40320, 1 / 362880, 1 / 3628800, 1 / 39916800, 1 / 479001600, 1 / 6227020800
-
-
-@inner_sum
-def _exp(y):
-    """e^y for y ≤ 0: 3e-308 below LOWEST, NaN for NaN; to 1e-15 elsewhere (Taylor's series on |r| ≤ log(2)/2)."""
-    x = LOWEST if y < LOWEST else y
-    shifted = x * PER_LOG_2 + SHIFT
-    n = shifted - SHIFT
-    r = (x - n * LOG_2_HIGH) - n * LOG_2_LOW
-    high = C8 + r * (C9 + r * (C10 + r * (C11 + r * (C12 + r * C13))))
-    tail = C2 + r * (C3 + r * (C4 + r * (C5 + r * (C6 + r * (C7 + r * high)))))
-    two_to_n = np.int64((np.float64(shifted).view(np.int64) << 52) + ONE_BITS).view(np.float64)
-    return (1.0 + (r + r * r * tail)) * two_to_n
 
 
 @entry_sum
@@ -72,7 +52,7 @@ def pull_softmax1(chi, weight, b, v, s, w, rows, db):
                 for i in range(BLOCK):
                     top[i] = top[i] if top[i] > s[h, k, i] else s[h, k, i]
             for i in range(BLOCK):
-                total[i] = _exp(b[h] - top[i])
+                total[i] = exp(b[h] - top[i])
             _weights(s, h, w, top, total)
         loss += _residual(w, weights, v / H, 2.0 / H)
         for h in range(H):
@@ -113,7 +93,7 @@ def pull_bayes_softmax(chi, weight, b, v, s, w, rows, db):
         for h in range(H):
             for k in range(L):
                 for i in range(BLOCK):
-                    e = _exp(s[h, k, i] + b[h] - top[i])
+                    e = exp(s[h, k, i] + b[h] - top[i])
                     total[i] += e
                     w[k, i] += e
                     s[h, k, i] = e
@@ -174,7 +154,7 @@ def _weights(s, h, w, top, total):
             top[i] = top[i] if top[i] > s[h, k, i] else s[h, k, i]
     for k in range(s.shape[1]):
         for i in range(BLOCK):
-            e = _exp(s[h, k, i] - top[i])
+            e = exp(s[h, k, i] - top[i])
             total[i] += e
             s[h, k, i] = e
     for i in range(BLOCK):
