@@ -135,7 +135,8 @@ def linear_flow(velocity: Velocity, y: np.ndarray, tau: float, length: float) ->
     values, vectors = _eigen(-velocity.jacobian(tau, y), velocity, y)
     pulls = vectors.T @ (velocity.over(velocity.samples, y) + velocity.correction)
     step = vectors @ (pulls * _reach(values, tau))
-    return step * min(1.0, length * float(np.linalg.norm(y)) / float(np.linalg.norm(step)))
+    most, size = length * float(np.linalg.norm(y)), float(np.linalg.norm(step))
+    return step * (most / size) if size > most else step
 
 
 def _step(slopes: Sequence[np.ndarray], vectors: np.ndarray, reach: np.ndarray, size: float) -> tuple[float, float]:

@@ -20,11 +20,15 @@ LOOK: dict[str, dict[str, Any]] = {
 BAYES: dict[str, Any] = {"color": "k", "ls": ":", "lw": 1.8, "label": "Bayes risk"}
 
 
-def draw_losses(ax: "Axes", x: np.ndarray, loss: np.ndarray, moving: np.ndarray, map: str) -> None:
-    """Every run as a mark, hollow if it is still moving; a line through the medians."""
+def draw_losses(
+    ax: "Axes", x: np.ndarray, loss: np.ndarray, moving: np.ndarray, map: str, error: np.ndarray | float = 0.0
+) -> None:
+    """Every run as a mark with two standard errors, hollow if it is not at rest; a line through the medians."""
     look = LOOK[map]
     ax.plot(x, np.median(loss, axis=1), color=look["color"], ls=look["ls"], lw=1.3)
     spread = np.repeat(x[:, None], loss.shape[1], axis=1)
+    bars = np.broadcast_to(2 * np.asarray(error), loss.shape).ravel()
+    ax.errorbar(spread.ravel(), loss.ravel(), bars, fmt="none", ecolor=look["color"], elinewidth=0.9, capsize=1.5)
     for hollow in (False, True):
         face = {"facecolor": "none" if hollow else look["color"], "edgecolor": look["color"]}
         chosen = moving == hollow

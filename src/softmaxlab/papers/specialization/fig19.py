@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     import matplotlib.figure
 
 PRESETS: dict[str, dict[str, Any]] = {
-    "quick": {"points": 41},
+    "quick": {"points": 41, "runs": 2},
     "paper": {"samples": 2**15},
 }
-COST = {"quick": "25 s", "paper": "about 80 s"}
+COST = {"quick": "15 s", "paper": "about 80 s"}
 HEAD_DASHES = ("-", "--", "-.", ":")
 
 
