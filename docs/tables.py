@@ -2,7 +2,7 @@
 
 from softmaxlab.attention import MAPS, names
 from softmaxlab.attention.map import FACTS
-from softmaxlab.papers.catalogue import CLAIMS, FIGURES
+from softmaxlab.papers.index import CLAIMS, FIGURES
 from softmaxlab.papers.polarization import settings
 
 

@@ -22,7 +22,7 @@ _PUBLIC = {
     "Store": "softmaxlab.core.store",
     "from_json": "softmaxlab.core.spec",
     "run": "softmaxlab.papers.run",
-    "plot": "softmaxlab.papers.plot",
+    "plot": "softmaxlab.plotting.plot",
     "SoftmaxlabError": "softmaxlab.errors",
     "SpecError": "softmaxlab.errors",
     "StoreError": "softmaxlab.errors",

@@ -15,7 +15,7 @@ import pytest
 from softmaxlab import Store, __version__
 from softmaxlab.attention import Compare
 from softmaxlab.cli import main
-from softmaxlab.papers.attention.maps import Maps
+from softmaxlab.papers.attention.figures.maps import Maps
 from tests.core.random_specs import broken_spec
 
 MALFORMED = 500
@@ -84,7 +84,7 @@ def test_check_prints_the_verdicts(capsys):
 def test_check_exits_1_when_a_verdict_is_not_the_stored_one(capsys, monkeypatch):
     import dataclasses
 
-    from softmaxlab.papers import catalogue
+    from softmaxlab.papers import index as catalogue
     from softmaxlab.papers.claim import Verdict
 
     wrong = dataclasses.replace(catalogue.CLAIMS["attention/bayes-mean"], expected=Verdict.FAILS)
@@ -154,7 +154,7 @@ def test_bad_input_exits_2_and_writes_nothing(capsys, tmp_path, arguments, messa
 
 
 def test_reproduce_writes_the_report_and_resumes(capsys, monkeypatch):
-    from softmaxlab.papers import catalogue
+    from softmaxlab.papers import index as catalogue
     from softmaxlab.report import reproduce
 
     ours = {"attention/maps": catalogue.FIGURES["attention/maps"]}

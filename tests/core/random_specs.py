@@ -4,7 +4,7 @@ import numpy as np
 
 from softmaxlab.attention import Compare
 from softmaxlab.attention.compare import score_maps
-from softmaxlab.papers.attention.maps import Maps
+from softmaxlab.papers.attention.figures.maps import Maps
 
 
 def random_spec(rng: np.random.Generator):

@@ -16,7 +16,7 @@ from softmaxlab.attention import Compare
 from softmaxlab.core.arrays import READABLE, Array
 from softmaxlab.core.spec import Record, Spec, from_json
 from softmaxlab.errors import SpecError
-from softmaxlab.papers.catalogue import figure
+from softmaxlab.papers.index import figure
 from softmaxlab.specialization import FlippingSpike, SingleLocation
 from tests.core.random_specs import random_spec
 

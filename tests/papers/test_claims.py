@@ -6,8 +6,8 @@ import pickle
 import pytest
 
 from softmaxlab.errors import SpecError
-from softmaxlab.papers.catalogue import CLAIMS, claims
 from softmaxlab.papers.claim import Verdict, check, within
+from softmaxlab.papers.index import CLAIMS, claims
 
 
 @pytest.mark.parametrize("id", CLAIMS)

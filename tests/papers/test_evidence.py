@@ -6,9 +6,9 @@ import json
 import pytest
 
 from softmaxlab.papers import records
-from softmaxlab.papers.catalogue import CLAIMS
 from softmaxlab.papers.claim import Check, Claim, Evidence, Finding, Verdict, check, refine, stored
 from softmaxlab.papers.evidence import AGAINST, settle
+from softmaxlab.papers.index import CLAIMS
 
 LIMIT = 0.5
 

@@ -5,9 +5,9 @@ import pytest
 
 import softmaxlab as sl
 from softmaxlab.errors import SpecError
-from softmaxlab.papers.catalogue import CLAIMS, FIGURES
 from softmaxlab.papers.citation import bibliography, citation, sources
-from softmaxlab.papers.style import save
+from softmaxlab.papers.index import CLAIMS, FIGURES
+from softmaxlab.plotting.journal import save
 
 
 @pytest.mark.parametrize("id", FIGURES)

@@ -5,8 +5,19 @@ import pytest
 
 from softmaxlab.core.result import Result, Status
 from softmaxlab.core.simulate import simulate
-from softmaxlab.papers.attention.maps import Maps
-from softmaxlab.papers.polarization import fig01, fig02, fig04, fig05, fig06, fig07, fig08, phase, sink_time, softmax1
+from softmaxlab.papers.attention.figures.maps import Maps
+from softmaxlab.papers.polarization.figures import (
+    fig01,
+    fig02,
+    fig04,
+    fig05,
+    fig06,
+    fig07,
+    fig08,
+    phase,
+    sink_time,
+    softmax1,
+)
 from softmaxlab.training.presets import MAPS
 
 NAN = float("nan")

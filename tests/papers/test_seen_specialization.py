@@ -11,16 +11,23 @@ import pytest
 from softmaxlab.core.result import Outcome, Result, Status
 from softmaxlab.core.simulate import simulate
 from softmaxlab.papers.figure import FigureSpec
-from softmaxlab.papers.specialization.fig01 import Fig09, Fig10
-from softmaxlab.papers.specialization.fig02 import Fig02, Fig15
-from softmaxlab.papers.specialization.fig03 import Fig16, Fig17, Fig18
-from softmaxlab.papers.specialization.fig06 import Fig06
-from softmaxlab.papers.specialization.fig08 import Fig08
-from softmaxlab.papers.specialization.fig11 import Fig11
-from softmaxlab.papers.specialization.fig12 import Fig12, Fig13, Fig14
-from softmaxlab.papers.specialization.fig19 import Fig19, Fig20
-from softmaxlab.papers.specialization.paths import NOTHING
-from softmaxlab.papers.specialization.planes import ALONE, HeadPlanes
+from softmaxlab.papers.specialization.figures.fig02 import Fig02
+from softmaxlab.papers.specialization.figures.fig06 import Fig06
+from softmaxlab.papers.specialization.figures.fig08 import Fig08
+from softmaxlab.papers.specialization.figures.fig09 import Fig09
+from softmaxlab.papers.specialization.figures.fig10 import Fig10
+from softmaxlab.papers.specialization.figures.fig11 import Fig11
+from softmaxlab.papers.specialization.figures.fig12 import Fig12
+from softmaxlab.papers.specialization.figures.fig13 import Fig13
+from softmaxlab.papers.specialization.figures.fig14 import Fig14
+from softmaxlab.papers.specialization.figures.fig15 import Fig15
+from softmaxlab.papers.specialization.figures.fig16 import Fig16
+from softmaxlab.papers.specialization.figures.fig17 import Fig17
+from softmaxlab.papers.specialization.figures.fig18 import Fig18
+from softmaxlab.papers.specialization.figures.fig19 import Fig19
+from softmaxlab.papers.specialization.figures.fig20 import Fig20
+from softmaxlab.papers.specialization.head_paths import NOTHING
+from softmaxlab.papers.specialization.head_planes import ALONE, HeadPlanes
 
 TAU = np.arange(11.0)
 WORDS = 45  # a sentence, not a table; signs and numbers between blanks are counted as words

@@ -7,9 +7,9 @@ import pytest
 from matplotlib.figure import Figure
 
 from softmaxlab.cli.run import command
-from softmaxlab.papers.catalogue import figure
-from softmaxlab.papers.style import PAGE, STYLES, save
-from softmaxlab.papers.words import LARGEST, SMALLEST
+from softmaxlab.papers.index import figure
+from softmaxlab.plotting.journal import PAGE, STYLES, save
+from softmaxlab.plotting.text import LARGEST, SMALLEST
 
 WIDTHS = {"icml": 3.25, "neurips": 5.5, "aps": 3.375}  # inches, from the journals' instructions
 

@@ -4,7 +4,7 @@ from xml.dom.minidom import parseString
 
 import pytest
 
-from softmaxlab.papers.catalogue import CLAIMS, FIGURES
+from softmaxlab.papers.index import CLAIMS, FIGURES
 from softmaxlab.report.places import ERRATA, claims_on, errata, numbers, points_on
 from softmaxlab.report.prose import inline, markdown, plain
 from softmaxlab.report.tex import mathml

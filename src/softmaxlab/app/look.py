@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from softmaxlab.papers.style import COLOURS
+from softmaxlab.plotting.journal import COLOURS
 
 MOST_POINTS = 500  # of a curve
 # black is unreadable on the dark page

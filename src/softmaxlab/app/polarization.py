@@ -8,7 +8,7 @@ from softmaxlab.app.state import remembered
 from softmaxlab.app.states import Polarization
 from softmaxlab.core.result import Result
 from softmaxlab.core.simulate import simulate
-from softmaxlab.papers.polarization.phase import CORNERS
+from softmaxlab.papers.polarization.figures.phase import CORNERS
 from softmaxlab.polarization.exact import loss_limit, ratio_bound, strength_limit
 
 B = 1.0  # b = ‖β*‖² of every view

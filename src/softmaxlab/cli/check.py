@@ -29,8 +29,8 @@ def command(
 
     from softmaxlab.core.progress import Progress
     from softmaxlab.papers import records
-    from softmaxlab.papers.catalogue import claims
     from softmaxlab.papers.claim import Check, check, refine
+    from softmaxlab.papers.index import claims
 
     if write and not refined:
         raise typer.BadParameter("it stores what --refined makes: give both", param_hint="--write")

@@ -27,7 +27,7 @@ def command(
 
 
 def _figures() -> list[dict[str, Any]]:
-    from softmaxlab.papers.catalogue import FIGURES
+    from softmaxlab.papers.index import FIGURES
 
     return [
         {
@@ -41,7 +41,7 @@ def _figures() -> list[dict[str, Any]]:
 
 
 def _claims() -> list[dict[str, Any]]:
-    from softmaxlab.papers.catalogue import CLAIMS
+    from softmaxlab.papers.index import CLAIMS
 
     return [{"id": c.id, "paper": c.source, "place": c.place, "statement": c.statement} for c in CLAIMS.values()]
 

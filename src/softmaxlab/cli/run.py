@@ -38,8 +38,8 @@ def command(
     from softmaxlab.core.simulate import simulate
     from softmaxlab.core.store import Store
     from softmaxlab.papers.figure import FigureSpec
-    from softmaxlab.papers.plot import can_plot, plot
-    from softmaxlab.papers.style import check_look, save
+    from softmaxlab.plotting.journal import check_look, save
+    from softmaxlab.plotting.plot import can_plot, plot
 
     changes = parse_settings(settings)
     spec = _spec(what, preset).replace(**changes)
@@ -80,7 +80,7 @@ def _spec(what: str, preset: str | None) -> "Spec":
             return from_json(Path(what).read_text())
         except (OSError, UnicodeDecodeError) as error:
             raise SpecError(f"cannot read the spec {what!r}: {error}") from None
-    from softmaxlab.papers.catalogue import figure
+    from softmaxlab.papers.index import figure
 
     return figure(what).preset(preset or "quick")
 

@@ -187,7 +187,8 @@ HOMES = {
     "specialization": "softmaxlab.specialization",
     "training": "softmaxlab.training",
     "probing": "softmaxlab.probing",
-    "papers": "softmaxlab.papers.catalogue",
+    "papers": "softmaxlab.papers.index",
+    "studies": "softmaxlab.papers.index",
 }
 
 

@@ -18,7 +18,7 @@ def bibliography() -> dict[str, str]:
 def sources() -> dict[str, str]:
     """Everything that can be cited by name → its BibTeX key."""
     from softmaxlab.attention import MAPS
-    from softmaxlab.papers.catalogue import CLAIMS, FIGURES
+    from softmaxlab.papers.index import CLAIMS, FIGURES
 
     named = {id: figure.source for id, figure in FIGURES.items()}
     named |= {id: claim.source for id, claim in CLAIMS.items()}

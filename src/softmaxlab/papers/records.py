@@ -1,4 +1,4 @@
-"""Stored findings that take minutes: one JSON file per claim, in the folder `refined` beside the judge's module.
+"""Stored findings that take minutes: one JSON file per claim, in the folder `data/refined` of the judge's paper.
 
 A record holds a digest of what it was computed from: the source of the judge and of all functions, classes and
 constants of the papers' modules that it uses, and the subject. A record of another digest is stale: it does not count.
@@ -23,7 +23,7 @@ from softmaxlab.core.files import atomic
 from softmaxlab.core.spec import Spec
 from softmaxlab.papers.evidence import Evidence, Finding, Level, Verdict
 
-FOLDER = "refined"
+FOLDER = Path("data", "refined")
 PLUMBING = ("softmaxlab.papers.evidence", "softmaxlab.papers.claim")  # what every judge uses, and none computes with
 Judge = Callable[[Any], Finding]
 
@@ -49,8 +49,14 @@ class Record:
         return Evidence(**self.evidence)
 
 
+def _package_folder(judge: Judge) -> Path:
+    """Return the folder of the judge's paper, or of the module of a plugin."""
+    folder = Path(inspect.getfile(_function(judge))).parent
+    return folder.parent if folder.name == "claims" else folder
+
+
 def path_of(id: str, judge: Judge) -> Path:
-    return Path(inspect.getfile(_function(judge))).parent / FOLDER / f"{id.split('/', 1)[-1]}.json"
+    return _package_folder(judge) / FOLDER / f"{id.split('/', 1)[-1]}.json"
 
 
 def read(id: str, judge: Judge) -> dict[Level, Record]:
@@ -64,7 +70,7 @@ def read(id: str, judge: Judge) -> dict[Level, Record]:
 
 def write(id: str, judge: Judge, records: Mapping[Level, Record]) -> Path:
     path = path_of(id, judge)
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     stored = {"claim": id, "findings": {level: asdict(record) for level, record in records.items()}}
     with atomic(path) as draft:
         draft.write_text(json.dumps(stored, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -108,7 +114,7 @@ def _unwrapped(value: Any) -> Any:
 
 def _home(module: str) -> str:
     """The package of papers or, of a plugin, its module."""
-    return "softmaxlab.papers" if module.startswith("softmaxlab.papers.") else module
+    return "softmaxlab.papers" if module.startswith(("softmaxlab.papers.", "softmaxlab.studies.")) else module
 
 
 def _codes(used: Any) -> Iterator[CodeType]:
@@ -136,7 +142,7 @@ def _told(value: Any) -> str:
     if isinstance(value, functools.partial):
         return f"{_told(value.func)}{_told(value.args)}{_told(value.keywords)}"
     if inspect.isroutine(value) or inspect.isclass(value):
-        return f"{value.__module__}.{value.__qualname__}"
+        return value.__qualname__  # where it is kept is not what it computes
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{_told(k)}: {_told(v)}" for k, v in value.items()) + "}"
     if isinstance(value, tuple | list):

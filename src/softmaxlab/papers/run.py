@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from softmaxlab.core.result import Result
 from softmaxlab.core.simulate import simulate
 from softmaxlab.core.store import Store
-from softmaxlab.papers.catalogue import figure
+from softmaxlab.papers.index import figure
 
 if TYPE_CHECKING:
     import matplotlib.figure

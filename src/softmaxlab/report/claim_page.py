@@ -48,7 +48,7 @@ def claim_body(done: "Reproduction", id: str) -> str:
         ]
     told += [("Processor seconds", f"{judged.cpu:.1f}")]
     program = (
-        "from softmaxlab.papers.catalogue import CLAIMS\nfrom softmaxlab.papers.claim import check\n\n"
+        "from softmaxlab.papers.index import CLAIMS\nfrom softmaxlab.papers.claim import check\n\n"
         f'print(check(CLAIMS["{id}"]).plain())'
     )
     error = note("<b>It could not be judged.</b>", bad=True) + copyable(judged.error, "error") if judged.error else ""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from softmaxlab.papers.lines import DASHES, label
-from softmaxlab.papers.style import COLOURS, save
+from softmaxlab.plotting.journal import COLOURS, save
+from softmaxlab.plotting.lines import DASHES, label
 from softmaxlab.probing.conclusions import MASSIVE, MASSIVE_RATIO
 from softmaxlab.report.probe_record import Record, short
 

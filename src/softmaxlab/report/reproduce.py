@@ -13,9 +13,9 @@ from softmaxlab.core.files import remove_abandoned
 from softmaxlab.core.progress import Progress
 from softmaxlab.core.store import Store
 from softmaxlab.errors import SpecError, unknown
-from softmaxlab.papers.catalogue import CLAIMS, FIGURES
 from softmaxlab.papers.claim import Check, Claim
 from softmaxlab.papers.figure import FigureSpec
+from softmaxlab.papers.index import CLAIMS, FIGURES
 from softmaxlab.report import pages, tasks
 from softmaxlab.report.kept import Drawn, Judged, Probed, code_digest, kept, probe_digest
 from softmaxlab.report.tasks import Probe, claim_record, drawn_already, probe_record, probed_already

@@ -15,7 +15,7 @@ from softmaxlab.core.simulate import simulate
 from softmaxlab.core.store import Store
 from softmaxlab.papers.claim import Claim, check
 from softmaxlab.papers.figure import FigureSpec
-from softmaxlab.papers.style import save
+from softmaxlab.plotting.journal import save
 from softmaxlab.report.kept import Drawn, Judged, Probed, code_digest, keep, kept, probe_digest
 
 if TYPE_CHECKING:

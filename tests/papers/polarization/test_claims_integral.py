@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from softmaxlab.papers.claim import Verdict, check
-from softmaxlab.papers.polarization import claims_integral
-from softmaxlab.papers.polarization.claims_integral import CLAIMS, _agreements
+from softmaxlab.papers.polarization.claims import integral as claims_integral
+from softmaxlab.papers.polarization.claims.integral import CLAIMS, _agreements
 from softmaxlab.papers.polarization.instances import finished
 from softmaxlab.papers.polarization.problems import along, classification
 from softmaxlab.polarization import Flow

@@ -8,8 +8,9 @@ import pytest
 import softmaxlab as sl
 from softmaxlab.errors import SpecError
 from softmaxlab.papers.claim import Verdict, check
-from softmaxlab.papers.polarization import claims_training, runs
-from softmaxlab.papers.polarization.claims_training import CLAIMS
+from softmaxlab.papers.polarization import runs
+from softmaxlab.papers.polarization.claims import training as claims_training
+from softmaxlab.papers.polarization.claims.training import CLAIMS
 from softmaxlab.papers.polarization.run_groups import NORMALISED, OTHERS
 from softmaxlab.training import Classification, Induction, Run
 from softmaxlab.training.table import frame, row, write_table

@@ -5,7 +5,7 @@ import pytest
 
 import softmaxlab as sl
 from softmaxlab.papers.polarization import problems
-from softmaxlab.papers.polarization.confound import Confound, solution_size, with_size
+from softmaxlab.papers.polarization.figures.confound import Confound, solution_size, with_size
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,8 @@ import pytest
 import softmaxlab as sl
 from softmaxlab.core.result import Outcome, Status
 from softmaxlab.papers.gather import gather
-from softmaxlab.papers.polarization import curves, problems
+from softmaxlab.papers.polarization import problems
+from softmaxlab.plotting import polarization as curves
 from softmaxlab.polarization import Descent, Flow, StrengthFlow
 
 ROUNDING = 1e-13  # of products of matrices of size 20 with entries of order 1

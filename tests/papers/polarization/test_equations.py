@@ -7,7 +7,11 @@ from numpy.testing import assert_allclose
 from softmaxlab.core.result import Result
 from softmaxlab.core.simulate import simulate
 from softmaxlab.papers.claim import Verdict
-from softmaxlab.papers.polarization import claims_maps, claims_model, claims_onehot, claims_square, equations, instances
+from softmaxlab.papers.polarization import equations, instances
+from softmaxlab.papers.polarization.claims import maps as claims_maps
+from softmaxlab.papers.polarization.claims import model as claims_model
+from softmaxlab.papers.polarization.claims import onehot as claims_onehot
+from softmaxlab.papers.polarization.claims import square as claims_square
 from softmaxlab.polarization import exact
 
 SOLVED = 1e-10  # scipy at rtol 1e-12 over a few hundred steps

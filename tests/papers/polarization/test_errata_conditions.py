@@ -12,8 +12,8 @@ from softmaxlab.core.simulate import simulate
 from softmaxlab.errors import SpecError
 from softmaxlab.measure.sinks import SINK, sink_score
 from softmaxlab.papers.polarization import problems
-from softmaxlab.papers.polarization.fig01 import Fig01
-from softmaxlab.papers.polarization.fig05 import memorised
+from softmaxlab.papers.polarization.figures.fig01 import Fig01
+from softmaxlab.papers.polarization.figures.fig05 import memorised
 from softmaxlab.polarization import Flow
 from softmaxlab.training import Classification
 from softmaxlab.training.evaluate import PAIRS, _pairs

@@ -6,7 +6,7 @@ import pytest
 
 import softmaxlab as sl
 from softmaxlab.errors import SpecError
-from softmaxlab.papers.polarization.fig07 import Fig07
+from softmaxlab.papers.polarization.figures.fig07 import Fig07
 
 
 def heads(path, **subjects):

@@ -6,7 +6,7 @@ import pytest
 import softmaxlab as sl
 from softmaxlab.papers.polarization import problems
 from softmaxlab.papers.polarization.decay import decay_at, decayed_weight, uniform_decay
-from softmaxlab.papers.polarization.optimizers import Cell, Optimizers, just_above
+from softmaxlab.papers.polarization.figures.optimizers import Cell, Optimizers, just_above
 from softmaxlab.polarization import Descent, descend_many
 
 SEEDS = 16

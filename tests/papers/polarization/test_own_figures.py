@@ -5,9 +5,9 @@ import pytest
 
 import softmaxlab as sl
 from softmaxlab.papers.polarization import problems
-from softmaxlab.papers.polarization.asymptotics import Asymptotics
-from softmaxlab.papers.polarization.orbit import Orbit
-from softmaxlab.papers.polarization.phase import Phase, invariant
+from softmaxlab.papers.polarization.figures.asymptotics import Asymptotics
+from softmaxlab.papers.polarization.figures.orbit import Orbit
+from softmaxlab.papers.polarization.figures.phase import Phase, invariant
 
 ON_ORBIT = 1e-10  # local error 1e-12, a few hundred steps
 KEPT = 1e-9  # relative drift of the invariant at local error 1e-11, a few hundred steps

@@ -10,12 +10,13 @@ import softmaxlab as sl
 from softmaxlab.core.result import Outcome
 from softmaxlab.errors import SpecError
 from softmaxlab.papers.polarization import problems
-from softmaxlab.papers.polarization.fig02 import Fig02
-from softmaxlab.papers.polarization.fig03 import Fig03
-from softmaxlab.papers.polarization.fig10 import Fig10
-from softmaxlab.papers.polarization.fig11 import Fig11
-from softmaxlab.papers.polarization.fig12 import Fig12
-from softmaxlab.papers.polarization.fig13 import Fig13a, Fig13b
+from softmaxlab.papers.polarization.figures.fig02 import Fig02
+from softmaxlab.papers.polarization.figures.fig03 import Fig03
+from softmaxlab.papers.polarization.figures.fig10 import Fig10
+from softmaxlab.papers.polarization.figures.fig11 import Fig11
+from softmaxlab.papers.polarization.figures.fig12 import Fig12
+from softmaxlab.papers.polarization.figures.fig13a import Fig13a
+from softmaxlab.papers.polarization.figures.fig13b import Fig13b
 
 STEP_ERROR = 0.02  # descent leaves the flow by O(lr), measured 0.007 in u at lr = 0.1, and the comparison interpolates
 ONE_HOT = 1e-6  # effective tokens above 1 of a map that is one-hot in finite time, or faster than any power of log t

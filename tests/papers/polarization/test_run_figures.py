@@ -8,7 +8,7 @@ import pytest
 
 import softmaxlab as sl
 from softmaxlab.errors import SpecError
-from softmaxlab.papers.polarization import fig01, fig04, fig05, fig06, fig08
+from softmaxlab.papers.polarization.figures import fig01, fig04, fig05, fig06, fig08
 from softmaxlab.papers.polarization.runs import read_runs
 from softmaxlab.training import Classification, Induction, Run
 from softmaxlab.training.presets import MAPS

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import softmaxlab as sl
-from softmaxlab.papers.polarization.sink import Sink, agreement
+from softmaxlab.papers.polarization.figures.sink import Sink, agreement
 from softmaxlab.polarization import Flow
 
 # Both runs have local errors of 1e-10 in thousands of steps, and the same orbit amplifies them up to t = 1e30.

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import softmaxlab as sl
-from softmaxlab.papers.polarization.softmax1 import OPEN, Softmax1, nowhere, shut_bottom
+from softmaxlab.papers.polarization.figures.softmax1 import OPEN, Softmax1, nowhere, shut_bottom
 
 # corrections to the limit of nowhere are of order (p−1)/log Γ: 7/27 at Γ = 1e12
 SLOW = 0.3

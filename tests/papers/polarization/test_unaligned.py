@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import softmaxlab as sl
-from softmaxlab.papers.polarization.unaligned import Unaligned, gradient, measure, separable
+from softmaxlab.papers.polarization.figures.unaligned import Unaligned, gradient, measure, separable
 from softmaxlab.polarization import Flow
 
 

@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 
 import softmaxlab as sl
-from softmaxlab.papers.specialization import curves
-from softmaxlab.papers.specialization.against import first_time, separation
-from softmaxlab.papers.specialization.fig01 import Fig01, Fig09, Fig10
-from softmaxlab.papers.specialization.fig08 import Fig08
+from softmaxlab.papers.specialization.figures.fig01 import Fig01
+from softmaxlab.papers.specialization.figures.fig08 import Fig08
+from softmaxlab.papers.specialization.figures.fig09 import Fig09
+from softmaxlab.papers.specialization.figures.fig10 import Fig10
+from softmaxlab.papers.specialization.flow_vs_sgd import first_time, separation
+from softmaxlab.plotting import specialization as curves
 from softmaxlab.specialization import SGD, FlippingSpike, Flow, OneHotSpikes, SingleLocation
 
 SMALL = {"dim": 2000, "batch": 2000, "lr": 0.05, "tau_end": 10.0, "points": 21, "samples": 2**11}

@@ -6,8 +6,9 @@ import pytest
 import torch
 from numpy.testing import assert_allclose
 
-from softmaxlab.papers.specialization import claims_bayes, claims_phases
-from softmaxlab.papers.specialization.claims_runs import LOPSIDED
+from softmaxlab.papers.specialization.claim_flows import LOPSIDED
+from softmaxlab.papers.specialization.claims import bayes as claims_bayes
+from softmaxlab.papers.specialization.claims import phases as claims_phases
 from softmaxlab.specialization import Discrete, FlippingSpike, Gaussian, OrderParameters, SingleLocation
 from softmaxlab.specialization.bayes import log_weight, posterior
 from softmaxlab.specialization.heads import forward

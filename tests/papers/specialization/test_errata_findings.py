@@ -3,9 +3,11 @@
 import numpy as np
 
 from softmaxlab.papers.claim import Verdict
-from softmaxlab.papers.specialization import claims_heads, claims_losses, claims_phases
-from softmaxlab.papers.specialization.claims_runs import finished
-from softmaxlab.papers.specialization.paths import sign_patterns
+from softmaxlab.papers.specialization.claim_flows import finished
+from softmaxlab.papers.specialization.claims import heads as claims_heads
+from softmaxlab.papers.specialization.claims import losses as claims_losses
+from softmaxlab.papers.specialization.claims import phases as claims_phases
+from softmaxlab.papers.specialization.head_paths import sign_patterns
 from softmaxlab.specialization import FlippingSpike, Flow, OneHotSpikes, OrderParameters, SingleLocation, random_start
 
 COS_ERROR = 0.004  # spread of cos(k_1, k_2) over samples with 2^14 base points is .001

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import softmaxlab as sl
-from softmaxlab.papers.specialization.compared import THREE
-from softmaxlab.papers.specialization.fig05 import Fig05
-from softmaxlab.papers.specialization.fig06 import Fig06
-from softmaxlab.papers.specialization.fig07 import Fig07
+from softmaxlab.papers.specialization.figures.fig05 import Fig05
+from softmaxlab.papers.specialization.figures.fig06 import Fig06
+from softmaxlab.papers.specialization.figures.fig07 import Fig07
+from softmaxlab.plotting.map_styles import THREE
 
 SAMPLED = (
     0.012  # few samples: the trained loss is that much above the one of many, seen at 2^9 against 2^13 base points

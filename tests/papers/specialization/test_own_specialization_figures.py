@@ -5,11 +5,11 @@ import pytest
 
 import softmaxlab as sl
 from softmaxlab.errors import SpecError
-from softmaxlab.papers.specialization.batch import Batch
-from softmaxlab.papers.specialization.bistable import BRANCHES, EDGES, Bistable
-from softmaxlab.papers.specialization.escape import Escape
-from softmaxlab.papers.specialization.logd import LogD, crossing
-from softmaxlab.papers.specialization.own_priors import Priors, Ring
+from softmaxlab.papers.specialization.figures.batch import Batch
+from softmaxlab.papers.specialization.figures.bistable import BRANCHES, EDGES, Bistable
+from softmaxlab.papers.specialization.figures.escape import Escape
+from softmaxlab.papers.specialization.figures.logd import LogD, crossing
+from softmaxlab.papers.specialization.figures.priors import Priors, Ring
 
 SLOPE = 0.1  # few samples change the rates of the path and of each flow by 3 %
 RATE = 0.1  # of 2^12 base points, at the weakest feature

@@ -4,10 +4,16 @@ import numpy as np
 import pytest
 
 import softmaxlab as sl
-from softmaxlab.papers.specialization.fig02 import Fig02, Fig15
-from softmaxlab.papers.specialization.fig03 import Fig03, Fig16, Fig17, Fig18
-from softmaxlab.papers.specialization.fig11 import Fig11, cosine
-from softmaxlab.papers.specialization.fig12 import Fig12, Fig13, Fig14
+from softmaxlab.papers.specialization.figures.fig02 import Fig02
+from softmaxlab.papers.specialization.figures.fig03 import Fig03
+from softmaxlab.papers.specialization.figures.fig11 import Fig11, cosine
+from softmaxlab.papers.specialization.figures.fig12 import Fig12
+from softmaxlab.papers.specialization.figures.fig13 import Fig13
+from softmaxlab.papers.specialization.figures.fig14 import Fig14
+from softmaxlab.papers.specialization.figures.fig15 import Fig15
+from softmaxlab.papers.specialization.figures.fig16 import Fig16
+from softmaxlab.papers.specialization.figures.fig17 import Fig17
+from softmaxlab.papers.specialization.figures.fig18 import Fig18
 
 FEW = 2**10  # base points: enough for the way that heads go, not for digits
 NEAR = 0.2  # a head at a value of θ, |θ| being 1.4 to 3, with so few samples

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 import softmaxlab as sl
-from softmaxlab.papers.specialization.fig04 import Fig04
-from softmaxlab.papers.specialization.fig19 import Fig19, Fig20
-from softmaxlab.papers.specialization.paths import sign_patterns
+from softmaxlab.papers.specialization.figures.fig04 import Fig04
+from softmaxlab.papers.specialization.figures.fig19 import Fig19
+from softmaxlab.papers.specialization.figures.fig20 import Fig20
+from softmaxlab.papers.specialization.head_paths import sign_patterns
 
 LEARNT = 0.5  # |m_hf| of a head that has learnt a feature; noise of the samples and of the start is below 0.2
 SMALL = {"samples": 2**9, "tau_end": 200.0, "points": 41}

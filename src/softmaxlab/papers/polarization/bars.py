@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from softmaxlab.papers.style import COLOURS
+from softmaxlab.plotting.journal import COLOURS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

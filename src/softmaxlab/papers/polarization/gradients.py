@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from softmaxlab.core.result import Result
-from softmaxlab.papers import lines
+from softmaxlab.plotting import lines
 from softmaxlab.polarization import Problem
 
 if TYPE_CHECKING:

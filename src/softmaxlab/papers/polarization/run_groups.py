@@ -6,7 +6,7 @@ import numpy as np
 
 from softmaxlab.errors import SpecError
 from softmaxlab.papers.polarization import sink_runs
-from softmaxlab.papers.polarization.fig06 import flip_runs
+from softmaxlab.papers.polarization.classification_figures import flip_runs
 from softmaxlab.papers.polarization.runs import COMMITTED, TaskName, chosen, mean, read_runs, where
 
 if TYPE_CHECKING:

@@ -14,13 +14,13 @@ from pydantic import model_validator
 
 from softmaxlab.errors import SpecError
 from softmaxlab.papers.figure import FigureSpec
-from softmaxlab.papers.polarization.cells import checked
+from softmaxlab.papers.polarization.run_table_schema import checked
 
 if TYPE_CHECKING:
     import pandas
 
 COMMITTED = "committed"
-TABLES = Path(__file__).parent / "tables"
+TABLES = Path(__file__).parent / "data"
 TaskName = Literal["induction", "classification"]
 ENDED = ("done", "diverged")
 OWN_POSITIONS = {"induction": "additive", "classification": "none"}

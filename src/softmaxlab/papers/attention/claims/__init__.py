@@ -1,0 +1,1 @@
+"""Claims about attention maps: each module ends in CLAIMS."""

@@ -1,0 +1,1 @@
+"""Figures about attention maps: one file each, found by being here."""

@@ -1,0 +1,1 @@
+"""Figures of the polarization paper and ours about it: one file each, found by being here."""

@@ -1,0 +1,21 @@
+"""Figure 14: λ = 0: the loss at the last position alone."""
+
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from pydantic import Field
+
+from softmaxlab.papers.polarization.induction_figures import InductionRuns
+
+if TYPE_CHECKING:
+    pass
+
+
+class Fig14(InductionRuns):
+    """λ = 0: the loss at the last position alone."""
+
+    id: ClassVar[str] = "polarization/fig14"
+    title: ClassVar[str] = "Sink heads of the second layer, λ = 0"
+    place: ClassVar[str] = "Figure 14"
+    reports: ClassVar[str] = "Most heads duplicate each other and do not form sinks"
+
+    aux: Annotated[float, Field(ge=0)] = 0.0

@@ -1,0 +1,22 @@
+"""Figure 16: λ = 0."""
+
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from pydantic import Field
+
+from softmaxlab.papers.polarization.induction_figures import InductionRuns
+
+if TYPE_CHECKING:
+    pass
+
+
+class Fig16(InductionRuns):
+    """λ = 0."""
+
+    id: ClassVar[str] = "polarization/fig16"
+    title: ClassVar[str] = "Induction accuracy, λ = 0"
+    place: ClassVar[str] = "Figure 16"
+    reports: ClassVar[str] = "Which settings learn the task"
+    quantity: ClassVar[str] = "accuracy"
+
+    aux: Annotated[float, Field(ge=0)] = 0.0

@@ -1,0 +1,18 @@
+"""Figure 17: λ = 0.2."""
+
+from typing import TYPE_CHECKING, ClassVar
+
+from softmaxlab.papers.polarization.induction_figures import InductionRuns
+
+if TYPE_CHECKING:
+    pass
+
+
+class Fig17(InductionRuns):
+    """λ = 0.2."""
+
+    id: ClassVar[str] = "polarization/fig17"
+    title: ClassVar[str] = "Induction accuracy, λ = 0.2"
+    place: ClassVar[str] = "Figure 17"
+    reports: ClassVar[str] = "Which settings learn the task"
+    quantity: ClassVar[str] = "accuracy"

@@ -1,0 +1,27 @@
+"""Figure 18: with and without MLP and LayerNorm, one vocabulary."""
+
+from typing import TYPE_CHECKING, ClassVar
+
+from softmaxlab.papers.polarization.classification_figures import FlipRuns, Panel, Vocabularies
+
+if TYPE_CHECKING:
+    pass
+
+
+ON = {True: "", False: "no "}
+
+
+class Fig18(FlipRuns):
+    """With and without MLP and LayerNorm, one vocabulary."""
+
+    id: ClassVar[str] = "polarization/fig18"
+    title: ClassVar[str] = "Flip rates at vocabulary 41"
+    place: ClassVar[str] = "Figure 18"
+    reports: ClassVar[str] = "Flip rates with and without MLP and LayerNorm"
+
+    vocabs: Vocabularies = (41,)
+
+    def panels(self) -> list[tuple[str, Panel]]:
+        one = {"layers": 1, "heads": 1}
+        choices = [(mlp, norm) for mlp in (True, False) for norm in (True, False)]
+        return [(f"{ON[mlp]}MLP, {ON[norm]}LayerNorm", {**one, "mlp": mlp, "layernorm": norm}) for mlp, norm in choices]

@@ -1,0 +1,18 @@
+"""Figure 19: vocabulary 81."""
+
+from typing import TYPE_CHECKING, ClassVar
+
+from softmaxlab.papers.polarization.classification_figures import Vocabularies
+from softmaxlab.papers.polarization.figures.fig18 import Fig18
+
+if TYPE_CHECKING:
+    pass
+
+
+class Fig19(Fig18):
+    """Vocabulary 81."""
+
+    id: ClassVar[str] = "polarization/fig19"
+    title: ClassVar[str] = "Flip rates at vocabulary 81"
+    place: ClassVar[str] = "Figure 19"
+    vocabs: Vocabularies = (81,)

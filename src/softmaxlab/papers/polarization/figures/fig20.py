@@ -1,0 +1,18 @@
+"""Figure 20: vocabulary 161."""
+
+from typing import TYPE_CHECKING, ClassVar
+
+from softmaxlab.papers.polarization.classification_figures import Vocabularies
+from softmaxlab.papers.polarization.figures.fig18 import Fig18
+
+if TYPE_CHECKING:
+    pass
+
+
+class Fig20(Fig18):
+    """Vocabulary 161."""
+
+    id: ClassVar[str] = "polarization/fig20"
+    title: ClassVar[str] = "Flip rates at vocabulary 161"
+    place: ClassVar[str] = "Figure 20"
+    vocabs: Vocabularies = (161,)

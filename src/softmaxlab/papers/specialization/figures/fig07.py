@@ -1,0 +1,114 @@
+"""Figure 7: the loss when heads are removed one by one, for three maps and every reading of "we rescale the output".
+
+The paper's text says that Bayes-softmax loses nothing as long as one head per feature is left. That depends on the rule
+(specialization/pruning.py): dividing by the number of heads kept gives .95 after four removals, renormalising .151.
+"""
+
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from softmaxlab.core.result import Result
+from softmaxlab.core.simulate import simulate
+from softmaxlab.papers.figure import FigureSpec
+from softmaxlab.papers.gather import status_of
+from softmaxlab.plotting.lines import label
+from softmaxlab.plotting.map_styles import BAYES, CALLED, LOOK, MapName
+from softmaxlab.specialization import Flow, OneHotSpikes, OrderParameters, Pruning, SingleLocation, flow_many
+
+if TYPE_CHECKING:
+    import matplotlib.figure
+
+# the rules that differ: softmax's weights sum to one whatever is removed, and only Bayes-softmax mixes its heads
+CASES: tuple[tuple[MapName, tuple[str, ...]], ...] = (
+    ("softmax", ("count",)),
+    ("softmax1", ("count", "total")),
+    ("bayes_softmax", ("count", "renormalise", "total")),
+)
+RULES: dict[str, tuple[str, str]] = {
+    "count": ("-", "o"),
+    "renormalise": ("--", "s"),
+    "total": (":", "^"),
+}  # line and mark
+LIMIT = 1.1  # of the loss axis: above it an answer is worse than none
+
+
+class Fig07(FigureSpec):
+    """Greedy pruning of `runs` trained models of `heads` heads per map, under each rule that matters to it."""
+
+    id: ClassVar[str] = "specialization/fig07"
+    title: ClassVar[str] = "Pruning heads: for Bayes-softmax the rescaling rule decides"
+    source: ClassVar[str] = "sagitova2026specialization"
+    place: ClassVar[str] = "Figure 7"
+    reports: ClassVar[str] = "Many heads can be removed at little loss, for Bayes-softmax all but one per feature"
+    presets: ClassVar[dict[str, dict[str, Any]]] = {
+        "quick": {"runs": 1, "tau_end": 3000.0, "tau_end_softmax1": 1e4, "judged": 2**10},
+        "paper": {"runs": 5, "tau_end": 3000.0, "tau_end_softmax1": 1e4},
+    }
+    cost: ClassVar[dict[str, str]] = {"quick": "10 s", "paper": "about 60 s"}
+
+    heads: Annotated[int, Field(ge=2, le=32)] = 8
+    F: Annotated[int, Field(ge=1, le=64)] = 4
+    nu: Annotated[float, Field(gt=0)] = 10.0
+    length: Annotated[int, Field(ge=2, le=100)] = 5
+    runs: Annotated[int, Field(ge=1, le=100)] = 3
+    tau_end: Annotated[float, Field(gt=0)] = 1000.0
+    tau_end_softmax1: Annotated[float, Field(gt=0)] = 3000.0
+    samples: Annotated[int, Field(ge=2**6, le=2**18)] = 2**11
+    judged: Annotated[int, Field(ge=2**6, le=2**18)] = 2**12  # base points for losses of pruned models
+
+    def _run(self, device: str) -> Result:
+        specs = [self.flow(map, run) for map, _ in CASES for run in range(self.runs)]
+        flows = flow_many(specs)
+        losses, names = [], []
+        for i, (map, rules) in enumerate(CASES):
+            chosen = slice(i * self.runs, (i + 1) * self.runs)
+            for rule in rules:
+                names.append((map, rule))
+                pairs = zip(specs[chosen], flows[chosen])
+                prunings = (Pruning(s.model, OrderParameters.at(f), rule, self.judged, s.seed) for s, f in pairs)  # type: ignore
+                losses.append([simulate(pruning)["loss"] for pruning in prunings])
+        risk, _ = specs[0].model.bayes_risk()
+        arrays = {
+            "map": [map for map, _ in names],
+            "rule": [rule for _, rule in names],
+            "pruned": np.arange(self.heads),
+            "loss": losses,
+            "bayes": risk,
+            "tau_end": (self.tau_end, self.tau_end_softmax1),
+        }
+        axes = {"map": ("case",), "rule": ("case",), "pruned": ("pruned",), "loss": ("case", "run", "pruned")}
+        axes["tau_end"] = ("time",)
+        return Result(arrays, axes, status_of(flows, [f"{s.model.map}, run {s.seed}" for s in specs]))
+
+    def flow(self, map: MapName, run: int) -> Flow:
+        prior = OneHotSpikes(F=self.F, nu=self.nu)
+        model = SingleLocation(prior=prior, length=self.length, heads=self.heads, map=map)
+        tau = self.tau_end_softmax1 if map == "softmax1" else self.tau_end
+        return Flow(model=model, tau_end=tau, seed=run, samples=self.samples, points=3)
+
+    @staticmethod
+    def draw(result: Result) -> "matplotlib.figure.Figure":
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(11.5, 4.0), layout="constrained")
+        axes = figure.subplots(1, len(CASES), sharey=True)
+        pruned = result["pruned"]
+        for map, rule, loss in zip(result["map"], result["rule"], result["loss"]):
+            ax, (line, mark) = axes[[name for name, _ in CASES].index(str(map))], RULES[str(rule)]
+            mean, spread = loss.mean(axis=0), loss.std(axis=0)
+            look = {"color": LOOK[str(map)]["color"], "ls": line, "marker": mark, "ms": 5}
+            ax.errorbar(pruned, mean, spread, **look, lw=1.4, capsize=2, label=f"rule: {rule}")
+        for ax, (map, rules) in zip(axes, CASES):
+            ax.axhline(float(result["bayes"]), **BAYES)
+            ax.set_ylim(0, LIMIT)
+            note = "all rules agree" if len(rules) == 1 else f"{len(rules)} rules differ"
+            label(ax, "heads removed", "loss", f"{CALLED[map]}: {note}")
+            ax.legend(fontsize=8, frameon=False, loc="upper left")
+        runs, H = result["loss"].shape[1], len(pruned)
+        end, end_softmax1 = result["tau_end"]
+        trained = f"flow to τ = {end:g}, softmax-1 to {end_softmax1:g}, {runs} run{'s' * (runs > 1)}"
+        note = f"one-hot spikes, H = {H}; {trained}; losses above {LIMIT} not shown"
+        figure.suptitle(f"{Fig07.title}\n({note})", fontsize=11)
+        return figure

@@ -1,0 +1,42 @@
+"""Figure 13: the same for softmax-1."""
+
+from typing import TYPE_CHECKING, ClassVar
+
+from softmaxlab.core.result import Result
+from softmaxlab.papers.specialization.figures.fig12 import Fig12
+from softmaxlab.papers.specialization.head_paths import count, listed
+from softmaxlab.papers.specialization.head_planes import (
+    ALONE,
+    paths_of_several,
+)
+from softmaxlab.papers.specialization.strength_planes import NEAR, extremes, farthest_atom, strengths
+from softmaxlab.plotting.map_styles import MapName
+
+if TYPE_CHECKING:
+    pass
+
+
+class Fig13(Fig12):
+    """The same for softmax-1."""
+
+    id: ClassVar[str] = "specialization/fig13"
+    title: ClassVar[str] = (
+        "Two heads on flipping spikes, softmax-1: like softmax at first, then to θ where $ν_1$ is small"
+    )
+    place: ClassVar[str] = "Figure 13"
+    reports: ClassVar[str] = "Softmax-1 behaves much like softmax"
+
+    map: MapName = "softmax1"
+
+    @staticmethod
+    def seen(result: Result) -> str:
+        panels = paths_of_several(result)
+        if not panels:
+            return ALONE
+        nu1, _ = strengths(panels)
+        found = farthest_atom(panels) <= NEAR
+        of_nu1 = listed(f"{count(found[nu1 == x])} with ν1 = {x:g}" for x in extremes(nu1))
+        return (
+            f"Every value of θ has a head within {NEAR:.0%} of |θ| in {count(found)} panels, {of_nu1}; softmax, to "
+            "compare with, is in Figure 12."
+        )

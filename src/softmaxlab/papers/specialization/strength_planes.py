@@ -1,0 +1,34 @@
+"""Figures 12, 13 and 14: two heads on flipping spikes of all strengths, for three maps.
+
+The paper finds softmax-1 to be much like softmax. So it is at first, and where the constant direction is strong; where
+that is weak (ν₁ = 1), its heads go on, some hundreds of τ later, to the values of θ.
+"""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    pass
+
+
+DIGITS = 9  # of ν, which is known by its root
+
+
+NEAR = 0.1  # of |θ|: a head that has found a value of θ
+
+
+def extremes(nu: np.ndarray) -> list[float]:
+    return sorted({float(nu.min()), float(nu.max())})
+
+
+def strengths(panels: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+    """ν1 and ν2 of every panel, from its values of θ."""
+    nu1, nu2 = np.square([signal[0] for _, signal in panels]).round(DIGITS).T
+    return nu1, nu2
+
+
+def farthest_atom(panels: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+    """How far the value of θ that heads come least near to is from all of them at the end, in |θ|."""
+    gaps = [np.linalg.norm(path[-1, :, None] - signal, axis=-1).min(axis=0).max() for path, signal in panels]
+    return np.array(gaps) / [np.linalg.norm(signal[0]) for _, signal in panels]

@@ -1,0 +1,1 @@
+"""Pictures: theme, journal sizes, and the default picture of every result."""

@@ -1,0 +1,1 @@
+"""Claims of our studies: each module ends in CLAIMS."""

@@ -1,0 +1,104 @@
+"""What the forecast study asked, judged on its table: docs/studies/forecast.md."""
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from softmaxlab.measure.sinks import SINK
+from softmaxlab.papers.claim import Claim, Finding, Verdict
+from softmaxlab.studies.claim_helpers import holds_if, study_claim
+from softmaxlab.studies.figures.forecast import ROUND, Forecast
+from softmaxlab.studies.forecast_metrics import KNOWN, Criterion, criteria, timed
+
+if TYPE_CHECKING:
+    from softmaxlab.studies.claim_helpers import Change, Table
+
+SLOW = 8.0  # times too late: three octaves, where the protocol allows a median of one
+
+
+def as_it_came(table: "Table") -> "Table":
+    """As if every forecast had been right."""
+    return table.assign(forecast_token=table["token"], forecast_share=table["share"], forecast_step=table["step"])
+
+
+def other_token(table: "Table") -> "Table":
+    return table.assign(forecast_token=table["token"] + 1)
+
+
+def turned_round(table: "Table") -> "Table":
+    return table.assign(forecast_share=1 - table["forecast_share"])
+
+
+def too_slow(table: "Table") -> "Table":
+    return table.assign(forecast_step=table["forecast_step"] * SLOW)
+
+
+def exchanged(table: "Table") -> "Table":
+    """The forecast's columns for the line's, and the other way round."""
+    pairs = [(f"forecast_{name}", f"line_{name}") for name in ("token", "share", "step")]
+    return table.rename(columns=dict(pairs) | {b: a for a, b in pairs})
+
+
+def _judged(change: "Change", round: int, *names: str) -> tuple[list[Criterion], "Table"]:
+    table = change(Forecast.read())
+    table = table.loc[table["round"] == round]
+    return criteria(table, names=names), table
+
+
+def _finding(found: list[Criterion], more: str = "") -> Finding:
+    return holds_if(all(c.met for c in found), "; ".join(map(str, found)) + more)
+
+
+def token(change: "Change", round: int) -> Finding:
+    found, table = _judged(change, round, "token")
+    sinks = table.loc[table["share"] > SINK]
+    return _finding(found, f" of {len(sinks)} heads with a sink; always BOS {(sinks['token'] == 0).mean():.2f}")
+
+
+def time(change: "Change", round: int) -> Finding:
+    found, table = _judged(change, round, "time")
+    late = table.loc[(table["share"] > SINK) & (table["step"] > KNOWN)]
+    return _finding(found, f" over {len(timed(table))} of {len(late)} heads that get a sink later")
+
+
+def whether(change: "Change", round: int) -> Finding:
+    return _finding(_judged(change, round, "whether")[0])
+
+
+def better(change: "Change", round: int) -> Finding:
+    found, table = _judged(change, round, "better time", "better AUROC")
+    told, lines = (len(timed(table, of)) for of in ("forecast", "line"))
+    open_still = [c.number.name.split(",")[0] for c in found if c.number.low <= 0 <= c.number.high]
+    more = f"; times are of {told} and of {lines} heads"
+    return _finding(found, more + "".join(f"; the interval of {name} holds 0" for name in open_still))
+
+
+ASKED = (  # name, statement, judge, and the control of a claim that holds
+    ("token", "The forecast names the sink's token for at least 95 % of heads with a sink", token,
+     other_token, "forecasts of the next key"),
+    ("time", "The forecast's time is within a factor of 2 in the median", time,
+     too_slow, "times eight times too late"),
+    ("whether", "The forecast share tells heads with a sink from others: AUROC of 0.9", whether,
+     turned_round, "shares turned round"),
+    ("better", "The forecast is better in time and AUROC than carrying on the shares' lines", better,
+     exchanged, "forecast and line exchanged"),
+)  # fmt: skip
+
+
+def _claims(round: int, prefix: str, which: str, failing: tuple[str, ...]) -> tuple[Claim, ...]:
+    made = []
+    for name, statement, judge, control, told in ASKED:
+        if name in failing:
+            control, told = as_it_came, "forecasts as it came, on which it must hold"
+        made.append(
+            study_claim(
+                "1", f"{prefix}-{name}", f"{statement} ({which})", partial(judge, round=round), control, told,
+                tolerance="the protocol's thresholds, written before the runs; intervals are a bootstrap over runs",
+                expected=Verdict.FAILS if name in failing else Verdict.HOLDS,
+            )
+        )  # fmt: skip
+    return tuple(made)
+
+
+CLAIMS = _claims(ROUND, "forecast", "second method", ("whether", "better")) + _claims(
+    1, "forecast-first", "first method", ("token", "whether")
+)

@@ -1,0 +1,1 @@
+"""Figures of our studies: one file each, found by being here."""

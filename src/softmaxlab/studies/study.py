@@ -1,0 +1,111 @@
+"""A study is a figure with a table of results that comes with softmaxlab, and can be made again, whole or in part."""
+
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from softmaxlab.core.result import Result
+from softmaxlab.errors import SpecError
+from softmaxlab.papers.figure import FigureSpec
+from softmaxlab.studies.study_numbers import Number, compared, told
+
+if TYPE_CHECKING:
+    import pandas
+
+TABLES = Path(__file__).parent / "data"
+Seed = Annotated[int, Field(ge=0)]
+
+
+class Study(FigureSpec):
+    """`runs="committed"` reads the table, whose digest is then part of the spec; "made" makes rows anew."""
+
+    table: ClassVar[str]  # the file's name in `tables`
+    intervals: ClassVar[str]  # what those of its numbers are
+    alike: ClassVar[tuple[str, ...]] = ()  # settings in which rows must be as the committed ones to be compared
+
+    runs: Literal["committed", "made"] = "committed"
+    digest: str = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_digest(cls, fields: Any) -> Any:
+        """What the table holds now, unless the spec says what it was made for."""
+        if not isinstance(fields, dict) or fields.get("digest") or fields.get("runs", "committed") != "committed":
+            return fields
+        return fields | {"digest": cls._digest()}
+
+    @model_validator(mode="after")
+    def _nothing_else_is_set(self) -> Self:
+        own = {name: field for name, field in type(self).model_fields.items() if name not in ("runs", "digest")}
+        changed = [name for name, field in own.items() if getattr(self, name) != field.default]
+        if self.runs == "committed" and changed:
+            said = f"{changed[0]} is a setting of rows that are made"
+            raise ValueError(f'{said}: set runs to "made" too, or take the preset "committed" as it is')
+        if self.runs == "made" and self.digest:
+            raise ValueError(f"digest is of committed rows: those that are made have none, got {self.digest!r}")
+        return self
+
+    @model_validator(mode="after")
+    def _nothing_is_made_twice(self) -> Self:
+        for name in type(self).model_fields:
+            values = getattr(self, name)
+            if isinstance(values, tuple) and len(set(values)) < len(values):
+                raise ValueError(f"{name} must not name anything twice, got {values}")
+        return self
+
+    def replace(self, /, **changes: Any) -> Self:
+        """As of any spec; rows that are made have no digest."""
+        return super().replace(**({"digest": ""} | changes if "runs" in changes else changes))
+
+    @classmethod
+    def _digest(cls) -> str:
+        return hashlib.sha256((TABLES / cls.table).read_bytes()).hexdigest()[:16]
+
+    @classmethod
+    def read(cls) -> "pandas.DataFrame":
+        """The committed table."""
+        import pandas
+
+        return pandas.read_csv(TABLES / cls.table)
+
+    def made(self, device: str) -> "pandas.DataFrame":
+        """The rows of this spec, computed now."""
+        raise NotImplementedError
+
+    @staticmethod
+    def numbers(table: "pandas.DataFrame") -> list[Number]:
+        """What the study reports of its rows."""
+        raise NotImplementedError
+
+    def reference(self) -> list[Number]:
+        """The committed numbers that those of this spec's rows are to be compared with."""
+        return self.numbers(self.read())
+
+    @staticmethod
+    def seen(result: Result) -> str:
+        """The numbers; of rows that were made, beside the committed ones."""
+        study = result.spec
+        assert isinstance(study, Study)
+        found = study.numbers(result.to_pandas())
+        other = [name for name in study.alike if getattr(study, name) != type(study).model_fields[name].default]
+        if study.runs == "committed":
+            said = told(found)
+        elif other:
+            said = (
+                f"{told(found)}\nNot compared with the committed numbers, which are of another {' and '.join(other)}."
+            )
+        else:
+            said = compared(found, study.reference())
+        return f"{said}\nIn brackets: {study.intervals}."
+
+    def _run(self, device: str) -> Result:
+        if self.runs == "committed" and self._digest() != self.digest:
+            raise SpecError(f"the table of {self.id} has changed since this spec was made: leave its digest out")
+        rows = self.read() if self.runs == "committed" else self.made(device)
+        arrays = {name: np.asarray(rows[name].tolist()) for name in rows}
+        return Result(
+            arrays, dict.fromkeys(arrays, ("row",)), notes={str(name): fact for name, fact in rows.attrs.items()}
+        )
