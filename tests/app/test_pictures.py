@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from softmaxlab.app import attention, look, polarization, probe, results, specialization
+from softmaxlab.app import attention, polarization, probe, results, specialization, theme
 from softmaxlab.app import polarization_page as page
 from softmaxlab.app.states import Attention, Polarization, Probe, Specialization
 from softmaxlab.core.simulate import simulate
@@ -49,8 +49,8 @@ def test_losses_without_a_direction_show_scores_and_no_strength(loss):
 
 def test_no_curve_has_more_points_than_agreed():
     x = np.arange(10_001.0)
-    thin, same = look.thinned(x, x)
-    assert len(thin) == look.MOST_POINTS
+    thin, same = theme.thinned(x, x)
+    assert len(thin) == theme.MOST_POINTS
     assert (thin[0], thin[-1]) == (0.0, 10_000.0)
     assert (thin == same).all()
 

@@ -4,9 +4,9 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from softmaxlab.app.look import TOKENS, figure
 from softmaxlab.app.state import remembered
 from softmaxlab.app.states import Attention
+from softmaxlab.app.theme import TOKENS, figure
 from softmaxlab.core.result import Result
 from softmaxlab.core.simulate import simulate
 

@@ -6,7 +6,7 @@ from dash import Dash, Input, Output, html
 from dash.exceptions import PreventUpdate
 
 from softmaxlab.app import attention as view
-from softmaxlab.app.answer import KEPT, answer, outputs
+from softmaxlab.app.callbacks import KEPT, answer, outputs
 from softmaxlab.app.controls import HIDDEN, SHOWN, kept, page, picture, slider, upright
 from softmaxlab.app.states import MOST_TOKENS, Attention
 

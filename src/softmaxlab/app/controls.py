@@ -4,8 +4,8 @@ from typing import Any
 
 from dash import dcc, html
 
-from softmaxlab.app.look import BLANK, CONFIG, TOKENS
 from softmaxlab.app.reproduce import command, python
+from softmaxlab.app.theme import BLANK, CONFIG, TOKENS
 from softmaxlab.core.spec import Spec
 
 HIDDEN, SHOWN = {"display": "none"}, {}

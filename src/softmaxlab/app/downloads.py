@@ -7,7 +7,7 @@ from pathlib import Path
 from flask import Flask, Response, abort, request
 
 from softmaxlab.app import attention, polarization, results, specialization
-from softmaxlab.app.data import attention_csv, csv, rows_csv
+from softmaxlab.app.exports import attention_csv, csv, rows_csv
 from softmaxlab.app.states import PAGES, Attention, Polarization, Probe, Specialization, State
 from softmaxlab.errors import SoftmaxlabError
 

@@ -3,9 +3,9 @@
 import numpy as np
 import plotly.graph_objects as go
 
-from softmaxlab.app.look import NEUTRAL, curve, figure, limit, thinned, token_line
 from softmaxlab.app.state import remembered
 from softmaxlab.app.states import Polarization
+from softmaxlab.app.theme import NEUTRAL, curve, figure, limit, thinned, token_line
 from softmaxlab.core.result import Result
 from softmaxlab.core.simulate import simulate
 from softmaxlab.papers.polarization.figures.phase import CORNERS

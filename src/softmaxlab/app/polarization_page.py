@@ -7,7 +7,7 @@ from dash import ClientsideFunction, Dash, Input, Output, State, html, no_update
 from dash.exceptions import PreventUpdate
 
 from softmaxlab.app import polarization as view
-from softmaxlab.app.answer import KEPT, answer, outputs
+from softmaxlab.app.callbacks import KEPT, answer, outputs
 from softmaxlab.app.controls import HIDDEN, SHOWN, choice, kept, page, picture, pills, slider, upright
 from softmaxlab.app.states import FLOW_UNTIL, MOST_TOKENS, VALUE_MAPS, Polarization
 from softmaxlab.errors import SpecError

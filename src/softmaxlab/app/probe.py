@@ -5,9 +5,9 @@ import html
 import numpy as np
 import plotly.graph_objects as go
 
-from softmaxlab.app.look import HEAT, TOKENS, figure
 from softmaxlab.app.results import Saved
 from softmaxlab.app.states import Probe
+from softmaxlab.app.theme import HEAT, TOKENS, figure
 from softmaxlab.errors import SpecError
 
 SHARES = ("sink", "sparsity")  # statistics from 0 to 1

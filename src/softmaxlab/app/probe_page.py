@@ -8,7 +8,7 @@ from dash.exceptions import PreventUpdate
 
 from softmaxlab.app import probe as view
 from softmaxlab.app import results
-from softmaxlab.app.answer import KEPT, answer, outputs
+from softmaxlab.app.callbacks import KEPT, answer, outputs
 from softmaxlab.app.controls import choice, links, page, picture, slider
 from softmaxlab.app.reproduce import probe_command
 from softmaxlab.app.results import Saved

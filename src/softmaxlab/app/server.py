@@ -102,7 +102,6 @@ def serve(app: Dash, opened: socket.socket) -> None:
 
 def warm() -> threading.Thread:
     """Import, compile and load in the background what the first change of a slider would wait for."""
-    from softmaxlab.app.warm import everything
 
     thread = threading.Thread(target=everything, name="warm", daemon=True)
     thread.start()

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 import numpy as np
 import plotly.graph_objects as go
 
-from softmaxlab.app.look import NEUTRAL, curve, figure, limit, token_line
 from softmaxlab.app.state import Superseded, remembered
 from softmaxlab.app.states import Specialization
+from softmaxlab.app.theme import NEUTRAL, curve, figure, limit, token_line
 from softmaxlab.core.result import Result
 from softmaxlab.core.simulate import simulate
 from softmaxlab.specialization.integrate import stopping

@@ -6,7 +6,7 @@ from uuid import uuid4
 from dash import ClientsideFunction, Dash, Input, Output, State, dcc, html
 
 from softmaxlab.app import specialization as view
-from softmaxlab.app.answer import KEPT, answer, outputs
+from softmaxlab.app.callbacks import KEPT, answer, outputs
 from softmaxlab.app.controls import HIDDEN, SHOWN, choice, kept, page, picture, pills, slider
 from softmaxlab.app.states import Specialization
 
