@@ -102,8 +102,9 @@ def serve(app: Dash, opened: socket.socket) -> None:
 
 def warm() -> threading.Thread:
     """Import, compile and load in the background what the first change of a slider would wait for."""
+    from softmaxlab.app.warmup import warm_up
 
-    thread = threading.Thread(target=everything, name="warm", daemon=True)
+    thread = threading.Thread(target=warm_up, name="warm", daemon=True)
     thread.start()
     return thread
 
