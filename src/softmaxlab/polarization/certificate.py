@@ -234,7 +234,7 @@ def movement(earlier: Parameters, last: Parameters, sizes: Mapping[str, float]) 
 
 
 def distances(problem: Problem, s: np.ndarray, log_t: float | None) -> tuple[dict[str, float], str]:
-    """How far the weights are from one-hot and, at a time of the flow, from their asymptotic law; and a clause on it."""
+    """How far the weights are from one-hot and, at a time of the flow, from their asymptotic law; and that as text."""
     if not MAPS[problem.map].row_stochastic:
         return {}, ""
     rest = float((1.0 - np.abs(s).max(axis=-1) / np.abs(s).sum(axis=-1)).max())
