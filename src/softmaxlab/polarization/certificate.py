@@ -17,7 +17,7 @@ tensor's size.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -195,9 +195,9 @@ def _extremes(motion: Motion) -> tuple[float, float]:
         return -_difference(motion, x * (h / length)) * (length / h)
 
     hessian: Any = LinearOperator((size, size), matvec=product, dtype=float)  # pyright: ignore[reportCallIssue]
-    start = np.random.default_rng(0).standard_normal(size)
+    start, lanczos = np.random.default_rng(0).standard_normal(size), cast(Any, eigsh)
     try:
-        found = [eigsh(hessian, 1, which=which, v0=start, maxiter=LANCZOS, tol=1e-3)[0][0] for which in ("LM", "SA")]
+        found = [lanczos(hessian, 1, which=which, v0=start, maxiter=LANCZOS, tol=1e-3)[0][0] for which in ("LM", "SA")]
     except ArpackError:
         return np.nan, np.nan
     return float(found[1]), float(abs(found[0]))

@@ -113,7 +113,8 @@ def _certified(spec: Descent, arrays: dict[str, np.ndarray], last: Parameters, p
     moving = [name for name in model.axes if name != spec.frozen()]
     sizes = sizes_of(spec, spec.start(), last)
     every_time = [name for name in (*model.axes, "scores") if len(arrays[name]) == len(recorded)]
-    moved = movement(*({name: arrays[name][i] for name in every_time} for i in (k, -1)), sizes)
+    earlier, now = ({name: arrays[name][i] for name in every_time} for i in (k, -1))
+    moved = movement(earlier, now, sizes)
     ends = {name: np.stack([x, last[name]]) for name, x in spec.start().items()}
     follows = spec.optimizer in ("gd", "momentum")
     is_flow = follows and not spec.weight_decay

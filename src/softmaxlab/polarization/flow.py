@@ -166,11 +166,12 @@ def _certified(field: Field, arrays: dict[str, np.ndarray], t: np.ndarray, run: 
         with np.errstate(all="ignore"):
             drift = balance_drift(then, arrays["loss"][before_rest], then * exact.squared_gradient(problem, at))
         drifts |= {} if drift is None else {BALANCE: drift}
+    earlier, now = (at | {"scores": _weights(problem, at)} for at in (half, last))
     motion = Motion(
         run.clock,
         float(t[-1]),
         _since(field, float(t[-1])),
-        movement(*(at | {"scores": _weights(problem, at)} for at in (half, last)), sizes),
+        movement(earlier, now, sizes),
         np.concatenate([last[name].ravel() for name in field.places]),
         field.velocity,
         {name: where for name, (where, _) in field.places.items()},

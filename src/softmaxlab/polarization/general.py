@@ -50,7 +50,8 @@ def _certified(
         return failed(run.status)
     blocks, last, half = objective.blocks(), run.y, run.looked
     sizes = {name: max(_norm(start[part]), _norm(last[part])) or 1.0 for name, part in blocks.items()}
-    moved = movement(*({name: y[part] for name, part in blocks.items()} for y in (half, last)), sizes)
+    earlier, now = ({name: y[part] for name, part in blocks.items()} for y in (half, last))
+    moved = movement(earlier, now, sizes)
     before_rest = t <= np.expm1(run.tau)
     drift = balance_drift(t[before_rest], loss[before_rest], (t * squared)[before_rest])
     drifts = {} if drift is None else {BALANCE: drift}
