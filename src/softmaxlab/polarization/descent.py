@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -19,10 +19,25 @@ from pydantic import Field, model_validator
 from softmaxlab.core.progress import Progress
 from softmaxlab.core.result import Result
 from softmaxlab.core.simulate import simulate
+from softmaxlab.polarization.certificate import (
+    ACROSS,
+    HALF,
+    TENTH,
+    Motion,
+    certificate,
+    distances,
+    failed,
+    invariant_drifts,
+    movement,
+    sizes_of,
+)
+from softmaxlab.polarization.field import kinks_of
+from softmaxlab.polarization.models import Parameters
 from softmaxlab.polarization.problem import Problem
 from softmaxlab.polarization.record import History, axes_of
 from softmaxlab.polarization.reduction import is_aligned
 
+KEPT = ("Σa", ACROSS)  # linear in the parameters
 Fraction = Annotated[float, Field(ge=0.0, lt=1.0)]
 
 
@@ -32,6 +47,7 @@ class Descent(Problem):
     Recorded are `points` steps evenly spaced in log(step), or those listed in `record`; the first and the last always.
     `momentum` belongs to "momentum", `betas` and `eps` to "adam" (weight decay in the gradient) and "adamw" (weight
     decay on the parameters). A run that leaves the finite numbers holds the steps recorded until then.
+    notes["certificate"] says whether it has come to rest (certificate.py).
     """
 
     lr: float = Field(gt=0.0)
@@ -75,10 +91,60 @@ class Descent(Problem):
             arrays = history.arrays()
         step = np.array(steps[: len(arrays["loss"])])
         arrays = {"step": step, "t": self.lr * step, **arrays}
+        with np.errstate(all="ignore"):
+            certified = _certified(self, arrays, engine.parameters(), engine.path) if status.ok else failed(status)
         notes = {"path": engine.path, "compile_seconds": round(compiling, 3)}
+        notes |= {"converged": certified["kind"] == "minimum", "certificate": certified}
         if history.thin:
             notes[history.valued] = "at the first and the last time only: all times would take too much memory"
         return Result(arrays, axes_of(self, arrays), status, notes)
+
+
+def _certified(spec: Descent, arrays: dict[str, np.ndarray], last: Parameters, path: str) -> dict[str, Any]:
+    """The certificate of a descent whose last parameters are `last`.
+
+    Gradient descent keeps sums (KEPT) to rounding. From what else the flow conserves it departs by O(lr): that is in
+    the certificate, but is no fault.
+    """
+    model, loss, map = spec.model_of(), spec.loss_of(), spec.map_of()
+    settles = loss.settles or spec.weight_decay > 0
+    recorded = arrays["t"] <= arrays["t"][-1] * (HALF if settles else TENTH)
+    k = int(np.flatnonzero(recorded)[-1])
+    moving = [name for name in model.axes if name != spec.frozen()]
+    sizes = sizes_of(spec, spec.start(), last)
+    every_time = [name for name in (*model.axes, "scores") if len(arrays[name]) == len(recorded)]
+    earlier, now = ({name: arrays[name][i] for name in every_time} for i in (k, -1))
+    moved = movement(earlier, now, sizes)
+    ends = {name: np.stack([x, last[name]]) for name, x in spec.start().items()}
+    follows = spec.optimizer in ("gd", "momentum")
+    is_flow = follows and not spec.weight_decay
+    drifts = invariant_drifts(spec, ends) if is_flow else {}
+    if path == "reduced":
+        drifts.pop(ACROSS, None)  # the reduction to u leaves it out
+    shapes = [last[name].shape for name in moving]
+    borders = np.cumsum([0, *(last[name].size for name in moving)]).tolist()
+    blocks = {name: slice(a, b) for name, a, b in zip(moving, borders, borders[1:])}
+
+    def velocity(x: np.ndarray) -> np.ndarray:
+        at = dict(last) | {name: x[part].reshape(shape) for (name, part), shape in zip(blocks.items(), shapes)}
+        pulled = model.velocity(loss, map, at)
+        return np.concatenate([pulled[name].ravel() for name in moving]) - spec.weight_decay * x
+
+    motion = Motion(
+        "t",
+        float(arrays["t"][-1]),
+        float(arrays["t"][k]),
+        moved,
+        np.concatenate([last[name].ravel() for name in moving]),
+        velocity,
+        blocks,
+        sizes,
+        settles,
+        smooth=kinks_of(spec) is None,
+        rate=None if not follows else 1 / (1 - spec.momentum) if spec.optimizer == "momentum" else 1.0,
+    )
+    numbers, limit = distances(spec, arrays["scores"][-1], float(np.log(arrays["t"][-1])) if is_flow else None)
+    return numbers | certificate(motion, drifts, {name: x for name, x in drifts.items() if name in KEPT}, limit)
 
 
 def descend_many(specs: Iterable[Descent], jobs: int | None = None) -> list[Result]:

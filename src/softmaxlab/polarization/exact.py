@@ -115,6 +115,31 @@ def loss_rate(map: str, V: np.ndarray, a: np.ndarray, r: np.ndarray) -> float:
     return -float((s @ s) * (r @ r) + np.square(sigma.pullback(a, s, r @ V)).sum())
 
 
+def squared_gradient(problem: Problem, at: Mapping[str, np.ndarray]) -> np.ndarray:
+    """‖∇L‖² [t] = −dL/dt along the flow, from parameters [t, …]; those that are frozen do not count."""
+    model, map, loss = problem.model_of(), problem.map_of(), problem.loss_of()
+    z = model.scores(at)
+    s = map.weights(z)
+    r = -loss.gradient(model.output(at, s))
+    values = at[model.valued]
+    if problem.model == "matrix":
+        r = r / r.shape[-2]
+        x = map.pullback(z, s, r @ np.swapaxes(values, -1, -2))
+        parts = {"V": _squares(np.swapaxes(s, -1, -2) @ r, 2), "A": _squares(x, 2)}
+    else:
+        x = map.pullback(z, s, (r[..., None, :] @ values)[..., 0, :])
+        parts = {"V": _squares(r, 1) * _squares(s, 1), "a": _squares(x, 1)}
+    if problem.model == "tied":  # U′ = r sᵀ + x aᵀ and a′ = Uᵀx
+        crossed = 2 * (r * x).sum(axis=-1) * (s * at["a"]).sum(axis=-1)
+        pulled = (x[..., None, :] @ values)[..., 0, :]
+        parts = {"U": parts["V"] + _squares(x, 1) * _squares(at["a"], 1) + crossed, "a": _squares(pulled, 1)}
+    return sum((x for name, x in parts.items() if name != problem.frozen()), np.zeros(()))
+
+
+def _squares(x: np.ndarray, axes: int) -> np.ndarray:
+    return np.square(x).sum(axis=tuple(range(-axes, 0)))
+
+
 def square_rate(s: np.ndarray, u: np.ndarray, b: float) -> np.ndarray:
     """λ in γ′ = −λ γ for square loss and softmax, V ∥ β*: ‖s‖² + ‖J u‖²/b, at least 1/p (C.1). s and u are [..., p]."""
     pulled = s * (u - (s * u).sum(axis=-1, keepdims=True))

@@ -76,6 +76,14 @@ class Field:
             velocity[where] *= np.exp(y[where])  # a′ = a ℓ′
         return float(velocity @ velocity)
 
+    def velocity(self, x: np.ndarray) -> np.ndarray:
+        """dx/dt of the parameters that move, flat and out of the chart; in the present mode if there are kinks."""
+        if self.kinks:
+            return self(0.0, np.append(x, 0.0) if self.with_strength else x)[: x.size]
+        at = {name: x[where].reshape(shape) for name, (where, shape) in self.places.items()} | self.still
+        velocity = self.model.velocity(self.loss, self.problem.map_of(), at)
+        return np.concatenate([velocity[name].ravel() for name in self.places])
+
     def unit(self, y: np.ndarray) -> float:
         """How large a guard's number counts as 1: guards of small scores are small."""
         at = {name: y[where].reshape(shape) for name, (where, shape) in self.places.items()} | self.still

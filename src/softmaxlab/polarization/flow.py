@@ -8,13 +8,28 @@ With Γ as clock the flow is that of the loss −⟨β*, V s⟩, for which γ = 
 this same orbit, at its own speed dΓ/dt = γ. See docs/theory/polarization.md.
 """
 
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field as Bounds
 from pydantic import model_validator
 
 from softmaxlab.core.result import Outcome, Result, Status
+from softmaxlab.polarization import exact
+from softmaxlab.polarization.certificate import (
+    ACROSS,
+    BALANCE,
+    HALF,
+    TENTH,
+    Motion,
+    balance_drift,
+    certificate,
+    distances,
+    failed,
+    invariant_drifts,
+    movement,
+    sizes_of,
+)
 from softmaxlab.polarization.clock import log_time
 from softmaxlab.polarization.field import Field
 from softmaxlab.polarization.integrate import Run, integrate
@@ -39,7 +54,8 @@ Positive = Annotated[float, Bounds(gt=0)]
 class Flow(Problem):
     """Gradient flow to `t_end`, recorded at 0 and at `points − 1` log-spaced times, with local error `rtol`.
 
-    `solver` overrides the choice; the result's notes say which one ran, and how many evaluations it took.
+    `solver` overrides the choice; the result's notes say which one ran, and how many evaluations it took, and
+    notes["certificate"] whether the flow is at rest and its numbers can be trusted (certificate.py).
     """
 
     t_end: Positive
@@ -55,7 +71,7 @@ class Flow(Problem):
         run = Run(self.solver or ("LSODA" if stiff else "DOP853"), self.rtol)
         t = times(self.t_end, self.points)
         history = _record(small, field, t, run)
-        return _result(self, history, {"t": t}, run)
+        return _result(self, history, {"t": t}, run, _certified(field, history.arrays(), t, run))
 
 
 class StrengthFlow(Problem):
@@ -86,9 +102,11 @@ class StrengthFlow(Problem):
         run = Run(self.solver or "DOP853", self.rtol, clock="strength", pieces=[])
         strength = times(self.strength_end, self.points)
         history = _record(small, field, strength, run)
-        result = _result(self, history, {"strength": strength}, run)
-        m = (result["u"] * result["scores"]).sum(axis=-1)
-        log_t = log_time(field, run.pieces or [], result["strength"], m)
+        arrays = history.arrays()
+        m = (arrays["u"] * arrays["scores"]).sum(axis=-1)
+        log_t = log_time(field, run.pieces or [], strength[: len(m)], m)
+        certified = _certified(field, arrays, strength, run, float(log_t[-1]))
+        result = _result(self, history, {"strength": strength}, run, certified)
         return Result(
             {**result.arrays, "log_t": log_t}, {**result.axes, "log_t": ("strength",)}, run.status, result.notes
         )
@@ -106,6 +124,7 @@ def _record(problem: Problem, field: Field, t: np.ndarray, run: Run) -> History:
     history = History(problem, len(t))
     guarded = field if field.kinks else None
     rest = Rest(field) if field.loss.settles else None
+    run.look = float(np.log1p(_since(field, t[-1])))
     for rows in integrate(field, field.start, np.log1p(t), run, guarded, rest):
         more = {"strength": rows[:, -1]} if field.with_strength else {}
         history.add(field.parameters(rows), **more)
@@ -126,13 +145,58 @@ def _denominator(problem: Problem, at: Parameters) -> np.ndarray:
     return np.abs(FUNCTIONS[f][0](z).sum(axis=-1)) if f else np.ones(z.shape[:-1])
 
 
-def _result(spec: Problem, history: History, clock: dict[str, np.ndarray], run: Run) -> Result:
+def _since(field: Field, end: float) -> float:
+    """The time since when movement counts."""
+    return end * (HALF if field.loss.settles else TENTH)
+
+
+def _certified(field: Field, arrays: dict[str, np.ndarray], t: np.ndarray, run: Run, log_t: float | None = None):
+    """The certificate of a flow with the clock t, where log t is `log_t` if that is another; arrays of its problem."""
+    if not run.status.ok or run.looked is None:
+        return failed(run.status)
+    problem, start = field.problem, field.problem.start()
+    half, last = ({name: x[0] for name, x in field.parameters(y[None]).items()} for y in (run.looked, run.y))
+    sizes = sizes_of(problem, start, last)
+    ends = {name: np.stack([start[name], last[name]]) for name in start}
+    drifts = invariant_drifts(problem, ends)
+    drifts.pop(ACROSS, None)  # the reduction to u leaves it out
+    if log_t is None and not field.kinks and len(arrays[field.model.valued]) == len(t):
+        before_rest = t <= np.expm1(run.tau)
+        at, then = {name: arrays[name][before_rest] for name in start}, t[before_rest]
+        with np.errstate(all="ignore"):
+            drift = balance_drift(then, arrays["loss"][before_rest], then * exact.squared_gradient(problem, at))
+        drifts |= {} if drift is None else {BALANCE: drift}
+    earlier, now = (at | {"scores": _weights(problem, at)} for at in (half, last))
+    motion = Motion(
+        run.clock,
+        float(t[-1]),
+        _since(field, float(t[-1])),
+        movement(earlier, now, sizes),
+        np.concatenate([last[name].ravel() for name in field.places]),
+        field.velocity,
+        {name: where for name, (where, _) in field.places.items()},
+        sizes,
+        settles=field.loss.settles,
+        smooth=not (field.kinks and problem.model == "tied"),  # held at a border, the tied model follows no gradient
+    )
+    numbers, limit = distances(problem, arrays["scores"][-1], float(np.log(t[-1])) if log_t is None else log_t)
+    more = {} if log_t is None else {"log_t": log_t}
+    return more | numbers | certificate(motion, drifts, drifts, limit)
+
+
+def _weights(problem: Problem, at: Parameters) -> np.ndarray:
+    return problem.map_of().weights(problem.model_of().scores(at))
+
+
+def _result(
+    spec: Problem, history: History, clock: dict[str, np.ndarray], run: Run, certified: dict[str, Any]
+) -> Result:
     arrays = history.arrays()
     ((time, t),) = clock.items()
     t = t[: len(arrays["loss"])]
     if is_aligned(spec):
         arrays["V"] = rebuilt(spec, arrays["u"])
-    notes = run.notes()
+    notes = run.notes() | {"converged": certified["kind"] == "minimum", "certificate": certified}
     valued = spec.model_of().valued
     if len(arrays[valued]) < len(t):
         notes[valued] = "at the first and the last time only: all times would take too much memory"

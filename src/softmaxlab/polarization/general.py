@@ -11,6 +11,7 @@ from torch import Tensor
 from softmaxlab.core.arrays import frozen_array
 from softmaxlab.core.result import Result
 from softmaxlab.errors import SpecError
+from softmaxlab.polarization.certificate import BALANCE, HALF, Motion, balance_drift, certificate, failed, movement
 from softmaxlab.polarization.flow import JACOBIAN_LIMIT, times
 from softmaxlab.polarization.integrate import Run, integrate
 from softmaxlab.polarization.rest import Rest
@@ -22,20 +23,45 @@ def gradient_flow(
     """The flow of `loss_fn` from `params` to `t_end`: t, loss and each tensor over time, under its own name.
 
     `loss_fn` takes the tensors by name, `loss_fn(V=…, a=…)`, or all of them in one dict; it returns a scalar. The
-    tensors are float64. They may not be called `t` or `loss`.
+    tensors are float64. They may not be called `t` or `loss`. notes["certificate"] says whether the flow is at rest.
     """
     start = _checked(params, t_end, points, rtol)
     objective = _Objective(loss_fn, start)
-    run = Run("LSODA" if objective.size <= JACOBIAN_LIMIT else "DOP853", rtol)
+    run = Run("LSODA" if objective.size <= JACOBIAN_LIMIT else "DOP853", rtol, look=float(np.log1p(HALF * t_end)))
     t = times(float(t_end), points)
     y = np.concatenate([value.ravel() for value in start.values()])
     rows = np.concatenate(list(integrate(objective, y, np.log1p(t), run, rest=Rest(objective))))
-    arrays = {"t": t[: len(rows)], "loss": [objective.value(row) for row in rows]}
+    losses, slopes = zip(*(objective.value_and_slope(row) for row in rows))
+    arrays = {"t": t[: len(rows)], "loss": losses}
     axes: dict[str, tuple[str, ...]] = {"t": ("t",), "loss": ("t",)}
     for name, value in objective.split(rows).items():
         arrays[name] = value
         axes[name] = ("t", *(f"{name}_{i}" for i in range(value.ndim - 1)))
-    return Result(arrays, axes, run.status, run.notes())
+    certified = _certified(objective, y, t, np.array(losses), np.square(slopes).sum(axis=1), run)
+    notes = run.notes() | {"converged": certified["kind"] == "minimum", "certificate": certified}
+    return Result(arrays, axes, run.status, notes)
+
+
+def _certified(
+    objective: "_Objective", start: np.ndarray, t: np.ndarray, loss: np.ndarray, squared: np.ndarray, run: Run
+) -> dict[str, Any]:
+    """The certificate of a flow of which ‖∇L‖² is `squared` at the times t."""
+    if not run.status.ok or run.looked is None:
+        return failed(run.status)
+    blocks, last, half = objective.blocks(), run.y, run.looked
+    sizes = {name: max(_norm(start[part]), _norm(last[part])) or 1.0 for name, part in blocks.items()}
+    earlier, now = ({name: y[part] for name, part in blocks.items()} for y in (half, last))
+    moved = movement(earlier, now, sizes)
+    before_rest = t <= np.expm1(run.tau)
+    drift = balance_drift(t[before_rest], loss[before_rest], (t * squared)[before_rest])
+    drifts = {} if drift is None else {BALANCE: drift}
+    end = float(t[-1])
+    motion = Motion("t", end, HALF * end, moved, last, lambda y: objective(0.0, y), blocks, sizes, settles=True)
+    return certificate(motion, drifts, drifts)
+
+
+def _norm(x: np.ndarray) -> float:
+    return float(np.linalg.norm(x))
 
 
 def _checked(params: Mapping[str, Any], t_end: float, points: int, rtol: float) -> dict[str, np.ndarray]:
@@ -65,12 +91,17 @@ class _Objective:
         self._check(np.concatenate([value.ravel() for value in start.values()]))
 
     def __call__(self, tau: float, y: np.ndarray) -> np.ndarray:
+        return -np.exp(tau) * self.value_and_slope(y)[1]
+
+    def value_and_slope(self, y: np.ndarray) -> tuple[float, np.ndarray]:
+        """L and ∇L."""
         flat, loss = self._evaluate(y)
         (slope,) = torch.autograd.grad(loss, flat)
-        return -np.exp(tau) * slope.numpy()
+        return float(loss.detach()), slope.numpy()
 
-    def value(self, y: np.ndarray) -> float:
-        return float(self._evaluate(y)[1].detach())
+    def blocks(self) -> dict[str, slice]:
+        """Which part of the vector is which tensor."""
+        return {name: slice(a, b) for name, a, b in zip(self.shapes, [0, *self.ends[:-1].tolist()], self.ends.tolist())}
 
     def split(self, rows: np.ndarray) -> dict[str, np.ndarray]:
         """Each tensor over time, from flat rows."""

@@ -49,6 +49,8 @@ class Run:
     y: np.ndarray = field(default_factory=lambda: np.empty(0))  # the state there
     at_rest: bool = False  # it stopped there because nothing moves any more
     pieces: list[tuple[float, Callable, Any]] | None = None  # if a list, gets each step's end, interpolant and mode
+    look: float = np.inf  # a τ at which the state is kept
+    looked: np.ndarray | None = None  # that state
     checked: tuple[int, float] = (0, 0.0)  # evaluations and τ when it was last known to get on
 
     def notes(self) -> dict[str, Any]:
@@ -83,6 +85,8 @@ def integrate(
                 rows[-1] = last  # not through the interpolant
             yield rows
         done = upto
+        if run.looked is None and end >= run.look:
+            run.looked = dense(run.look)
         run.tau, run.y = end, last
         if run.pieces is not None:
             run.pieces.append((end, dense, guarded.mode() if guarded else None))
@@ -91,6 +95,7 @@ def integrate(
             run.y, solver = guarded.switch(end, last, hit), None
         if rest and done < len(grid) and rest(end, run.y):
             run.at_rest = True
+            run.looked = run.y if run.looked is None else run.looked
             yield from (np.repeat(run.y[None], len(part), axis=0) for part in _batches(grid[done:], y.size))
             return
 

@@ -9,6 +9,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+Velocity = Callable[[np.ndarray], np.ndarray]
+
 EVERY = 0.5  # in τ, between looks: each costs a few evaluations
 SHIFTS = 4  # states tried beside the present one
 RELATIVE = 16 * np.finfo(float).eps
@@ -28,8 +30,15 @@ class Rest:
             return False
         self.looked = tau
         with np.errstate(all="ignore"):
-            velocity = self.f(0.0, y)  # at τ = 0 the velocity is that in t
-            shift = RELATIVE * np.abs(y) + ABSOLUTE
-            shifted = [y + self.signs.choice((-1.0, 1.0), y.size) * shift for _ in range(SHIFTS)]
-            noise = np.max([np.abs(self.f(0.0, other) - velocity) for other in shifted], axis=0)
-        return bool((np.abs(velocity) <= noise).all())
+            velocity = self._velocity(y)
+            return bool((np.abs(velocity) <= rounding(self._velocity, y, velocity, self.signs)).all())
+
+    def _velocity(self, y: np.ndarray) -> np.ndarray:
+        return self.f(0.0, y)  # at τ = 0 the velocity is that in t
+
+
+def rounding(velocity: Velocity, y: np.ndarray, here: np.ndarray, signs: np.random.Generator) -> np.ndarray:
+    """How large rounding alone makes each component of the velocity, which at y is `here`."""
+    shift = RELATIVE * np.abs(y) + ABSOLUTE
+    shifted = [y + signs.choice((-1.0, 1.0), y.size) * shift for _ in range(SHIFTS)]
+    return np.max([np.abs(velocity(other) - here) for other in shifted], axis=0)

@@ -6,7 +6,7 @@ parameters or their gradient are not finite or beyond `HUGE`; `strength` is Γ =
 
 import threading
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -15,9 +15,11 @@ from softmaxlab.core.result import Outcome, Status
 from softmaxlab.polarization.compiled import losses, maps
 from softmaxlab.polarization.compiled.engines import Full, Reduced
 from softmaxlab.polarization.compiled.gradient import HUGE
-from softmaxlab.polarization.descent import Descent
 from softmaxlab.polarization.plain import Plain
 from softmaxlab.polarization.record import History
+
+if TYPE_CHECKING:
+    from softmaxlab.polarization.descent import Descent
 
 CHUNK = 100_000  # steps between two looks at the keyboard
 BATCH = 64  # recorded steps observed at once
@@ -25,14 +27,14 @@ BATCH = 64  # recorded steps observed at once
 
 class Engine(Protocol):
     path: str
-    spec: Descent
+    spec: "Descent"
     strength: float
 
     def advance(self, start: int, stop: int) -> int: ...
     def parameters(self) -> dict[str, np.ndarray]: ...
 
 
-def engine_for(spec: Descent) -> Engine:
+def engine_for(spec: "Descent") -> Engine:
     """The fastest engine that gives this spec's numbers."""
     if spec.map not in maps.CODES or spec.loss not in losses.CODES:
         return Plain(spec)
@@ -125,7 +127,7 @@ def _accident(engine: Engine, step: int) -> Status:
     )
 
 
-def _singular(spec: Descent, step: int) -> Status:
+def _singular(spec: "Descent", step: int) -> Status:
     where = "where V s ≤ 0 for a class with target > 0" if spec.loss == "kl" else f"where map {spec.map!r} divides by 0"
     return Status(
         Outcome.SINGULAR,

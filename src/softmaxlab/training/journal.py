@@ -2,16 +2,18 @@
 
 from collections.abc import Iterator
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from softmaxlab.training import trackers
 from softmaxlab.training.loop import Step
 from softmaxlab.training.model import Transformer
-from softmaxlab.training.run import Run
 from softmaxlab.training.tasks import Data
 from softmaxlab.training.tracking import ClsTrack, HeadTrack
+
+if TYPE_CHECKING:
+    from softmaxlab.training.run import Run
 
 Labelled = tuple[str, Any, tuple[str, ...]]  # name, values, axes
 
@@ -19,7 +21,7 @@ Labelled = tuple[str, Any, tuple[str, ...]]  # name, values, axes
 class Journal:
     """`with Journal(...) as journal: journal.after(step)` at every step; then its arrays."""
 
-    def __init__(self, spec: Run, model: Transformer, held_out: Data):
+    def __init__(self, spec: "Run", model: Transformer, held_out: Data):
         self.spec = spec
         self.sums, self.counts, self.steps, self.diverged = [], [], 0, False
         self.unlogged: Step | None = None

@@ -1,7 +1,7 @@
 """One training run: a task, a transformer, an optimizer, a seed."""
 
 import json
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -22,8 +22,9 @@ class Run(Spec):
     """Train a transformer and measure it. The defaults are the polarization paper's.
 
     `positions` are the task's own if not given. `stop="settled"` ends the run early (settled.py). `measure=()` leaves
-    out all measures but accuracy; `track` adds what happens in training: "heads" and "cls" (tracking.py).
-    `precision="bfloat16"` computes the products of linear layers in bfloat16; weights and all else stay float32.
+    out all measures but accuracy, and the certificate in the notes (certificate.py); `track` adds what happens in
+    training: "heads" and "cls" (tracking.py). `precision="bfloat16"` computes the products of linear layers in
+    bfloat16; weights and all else stay float32.
     """
 
     task: Task
@@ -118,7 +119,7 @@ def prepare() -> None:
     """Import all that a run needs, so that the seconds of a worker's first run are its own."""
     import torch
 
-    from softmaxlab.training import evaluate, journal, rows, settled  # noqa: F401, they import the rest
+    from softmaxlab.training import certificate, journal, rows, settled  # noqa: F401, they import the rest
 
     rows.load()
     torch.optim.SGD([torch.zeros(1, requires_grad=True)])  # the first optimizer imports a good part of torch
@@ -127,6 +128,7 @@ def prepare() -> None:
 def train(spec: Run, device: str = "cpu"):
     """The trained transformer and its result."""
     from softmaxlab.training import loop
+    from softmaxlab.training.certificate import Stability, certificate
     from softmaxlab.training.journal import Journal
     from softmaxlab.training.settled import Settling
 
@@ -134,19 +136,27 @@ def train(spec: Run, device: str = "cpu"):
     data, held_out = (spec.task.data(spec.seed, split, device) for split in ("train", "evaluate"))
     order = loop.batches(len(data.tokens), spec.batch, spec.epochs, spec.seed, device)
     settling = Settling(spec.task, model, held_out) if spec.stop == "settled" else None
+    stability = Stability(spec.task, model, held_out, spec.seed, spec.steps()) if spec.measure else None
     stopped_at = None
     with Progress(spec.steps(), "training") as progress, Journal(spec, model, held_out) as journal:
         for step in loop.train(model, data, optimizer_of(spec, model), order, spec.task.weight_elsewhere()):
             journal.after(step)
             progress.advance()
+            if stability is not None:
+                stability.after(step.number)
             if journal.diverged or (settling is not None and settling.reached(step.number)):
                 stopped_at = step.number
                 break
     labelled, status = [*journal.arrays()], _status(spec, model, journal)
-    if status.ok:
-        labelled += _measured(spec, model, held_out)
+    measured = _measured(spec, model, held_out) if status.ok else {}
+    labelled += [(name, x, ("layer", "head", "other_head")[: x.dim()]) for name, x in measured.items()]
     arrays = {name: np.asarray(value.cpu() if hasattr(value, "cpu") else value) for name, value, _ in labelled}
-    notes = {"steps": journal.steps, "stopped_at": stopped_at}
+    notes: dict[str, Any] = {"steps": journal.steps, "stopped_at": stopped_at}
+    if not status.ok:
+        notes["certificate"] = {"kind": "moving", "sentence": status.sentence}
+    elif stability is not None:
+        settled = settling.earlier() if settling is not None and stopped_at is not None else None
+        notes["certificate"] = certificate(settled or stability.earlier, journal.steps, measured)
     return model, Result(arrays, {name: axes for name, _, axes in labelled}, status, notes, spec)
 
 
@@ -160,14 +170,12 @@ def _status(spec: Run, model, journal) -> Status:
     return Status(Outcome.DIVERGED, sentence)
 
 
-def _measured(spec: Run, model, held_out) -> list:
-    """Name, values and axes of the final measures."""
-    from softmaxlab.training.evaluate import accuracy, head_measures
+def _measured(spec: Run, model, held_out) -> dict:
+    """The final measures by name."""
+    from softmaxlab.training.certificate import measures
+    from softmaxlab.training.evaluate import accuracy
 
-    found = accuracy(model, held_out)
-    if spec.measure:
-        found |= head_measures(spec.task, model, held_out, spec.seed)
-    return [(name, value, ("layer", "head", "other_head")[: value.dim()]) for name, value in found.items()]
+    return measures(spec.task, model, held_out, spec.seed) if spec.measure else accuracy(model, held_out)
 
 
 def optimizer_of(spec: Run, model):

@@ -24,11 +24,13 @@ class Settling:
 
     def __init__(self, task: Task, model: Transformer, data: Data):
         self.task, self.model, self.data = task, model, data
+        self.step = 0  # of the last reading
         self.recent: deque[torch.Tensor] = deque(maxlen=WINDOW // EVERY + 1)
 
     def reached(self, step: int) -> bool:
         if step % EVERY:
             return False
+        self.step = step
         scores = through_time(self.task, patterns(self.model, self.data.tokens))
         resting = scores.get("sink_score", scores["sparsity"])
         self.recent.append(resting.masked_fill(scores["empty"] > 0, torch.nan))
@@ -41,3 +43,8 @@ class Settling:
             return False
         found = accuracy(self.model, self.data)
         return bool(found.get("induction_accuracy", found["accuracy"]) > SOLVED)
+
+    def earlier(self) -> tuple[int, dict[str, torch.Tensor]]:
+        """The first of the last readings: its step, and the scores of heads without empty rows by their name."""
+        name = "sink_score" if self.task.causal() else "sparsity"
+        return self.step - WINDOW, {name: self.recent[0]}

@@ -1,8 +1,9 @@
 """Runs as a table: one row each, every hyperparameter, how it ended, and every number that it gave.
 
 Columns: key, kind, the spec's fields (nested ones with dots, `task.vocab`), status, sentence, seconds, then notes and
-arrays of the result by name. A name that is taken gets `notes.` or `result.` in front. A small array is JSON text with
-six digits in one cell, NaN as null and ∞ as 1e999, which reads as infinite; arrays over 4096 numbers are left out.
+arrays of the result by name, but no note that is a dictionary, as certificates are. A name that is taken gets `notes.`
+or `result.` in front. A small array is JSON text with six digits in one cell, NaN as null and ∞ as 1e999, which reads
+as infinite; arrays over 4096 numbers are left out.
 """
 
 import json
@@ -35,7 +36,8 @@ def row(spec: Spec, key: str, store: Store, result: Result | None = None) -> dic
         result = store.get(spec)
     if result is not None:
         ended = (result.status.outcome, result.status.sentence, result.provenance["seconds"])
-        found = _named("notes", result.notes, cells) | _named("result", result.arrays, cells)
+        notes = {name: note for name, note in result.notes.items() if not isinstance(note, Mapping)}
+        found = _named("notes", notes, cells) | _named("result", result.arrays, cells)
     elif record := failure(store.root, key):
         ended, found = (Outcome.FAILED, record["reason"], None), {}
     else:
