@@ -14,6 +14,7 @@ MAY_IMPORT = {
     "attention": {"core", "errors"},
     "measure": {"core", "errors"},
     **{laboratory: {"core", "errors", "attention", "measure"} for laboratory in LABORATORIES},
+    "training": {"core", "errors", "attention", "measure", "probing"},  # a language model with its map swapped in
     "papers": {"core", "errors", "attention", "measure", *LABORATORIES},
     "report": {"core", "errors", "attention", "measure", *LABORATORIES, "papers"},
     "app": {"core", "errors", "attention", "measure", *LABORATORIES, "papers", "report"},

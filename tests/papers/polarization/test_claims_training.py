@@ -6,13 +6,14 @@ from dataclasses import replace
 import pytest
 
 import softmaxlab as sl
+from softmaxlab.core.tables import write_table
 from softmaxlab.errors import SpecError
 from softmaxlab.papers.claim import Verdict, check
 from softmaxlab.papers.polarization import claims_training, runs
 from softmaxlab.papers.polarization.claims_training import CLAIMS
 from softmaxlab.papers.polarization.run_groups import NORMALISED, OTHERS
 from softmaxlab.training import Classification, Induction, Run
-from softmaxlab.training.table import frame, row, write_table
+from softmaxlab.training.table import frame, row
 
 CLAIM = {claim.id.removeprefix("polarization/"): claim for claim in CLAIMS}
 ALIKE, UNLIKE = 1.0, 0.2

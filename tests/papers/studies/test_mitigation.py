@@ -24,8 +24,8 @@ from softmaxlab.papers.studies.claims_mitigation import (
 )
 from softmaxlab.papers.studies.mitigation import Mitigation, losses, recovered, steepest_fall
 from softmaxlab.papers.studies.small_models import SmallModels, seeds_led
-from softmaxlab.probing.small import LanguageModel, build, corpus
 from softmaxlab.training import Induction, Run
+from softmaxlab.training.language_model import LanguageModel, build, corpus
 
 TINY = {"vocab": 300, "layers": 1, "heads": 2, "width": 16, "context": 64, "batch": 4}
 
