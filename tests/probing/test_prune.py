@@ -42,6 +42,22 @@ def test_pruning_is_scaling_the_columns_of_the_output_projection(rule, gain):
     torch.testing.assert_close(found, logits(model, inputs), atol=ROUND_OFF, rtol=ROUND_OFF)
 
 
+@pytest.mark.parametrize("name", ["llama", "gpt_oss"])
+def test_plain_removal_is_the_default_and_exactly_zeroed_columns(name):
+    model, inputs = build(name), batch(name)
+    heads = [(0, 1), (1, 0), (1, 2)]
+    with pruned(model, heads):
+        removed = logits(model, inputs)
+    with pruned(model, heads, "count"):
+        assert not torch.allclose(removed, logits(model, inputs), atol=ROUND_OFF), "scaling the rest is another model"
+    with torch.no_grad():
+        for layer, head in heads:
+            projection = model.model.layers[layer].self_attn.o_proj.weight
+            projection[:, head * D : (head + 1) * D] = 0.0
+    with attached(model):  # the same attention function, with nothing removed
+        assert torch.equal(removed, logits(model, inputs))
+
+
 def test_a_layer_without_heads_adds_nothing():
     model, inputs = build("llama"), batch("llama")
     with pruned(model, [(1, h) for h in range(HEADS)]):

@@ -47,6 +47,8 @@ def probe_command(report: Mapping[str, Any], patterns: Iterable[str], folder: st
 def _option(name: str, value: Any) -> list[str]:
     """An option's words; none if it has no value, is a flag that is not set, or an empty list."""
     option = option_name(name)
+    if value is False and PROBE_DEFAULTS.get(name) is True:
+        return [option_name(f"no_{name}")]
     if value is True:
         return [option]
     return [] if value is None or value is False or value == "" else [option, str(value)]

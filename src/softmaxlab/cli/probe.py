@@ -58,6 +58,10 @@ Check = Annotated[
     bool, Option("--check", metavar=FLAG, help="Compare with eager attention on a short prefix; exit 1 if off.")
 ]
 Prune = Annotated[int | None, Option(metavar="N", help="Remove N heads greedily: the redundancy curve.")]
+Rule = Annotated[str, Option(metavar="none|count|total", help="Of --prune: remove plainly, or scale the others up.")]
+Unchanged = Annotated[
+    bool, Option("--compare-logits/--no-compare-logits", help="Stop if measuring changes the model's output.")
+]
 Revisions = Annotated[str | None, Option(metavar="A,B,…", help="Checkpoints of a Hub id, one row each.")]
 Attention = Annotated[str | None, Option(metavar="LAYER.HEAD,…", help="Draw these heads' patterns; needs --out.")]
 Json = Annotated[bool, Option("--json", metavar=FLAG, help="Print one JSON document on stdout and nothing else there.")]
@@ -86,6 +90,8 @@ def command(
     mitigate: Mitigate = None,
     check: Check = False,
     prune: Prune = None,
+    rule: Rule = "none",
+    compare_logits: Unchanged = True,
     revisions: Revisions = None,
     attention: Attention = None,
     json: Json = False,
@@ -104,6 +110,7 @@ def command(
         device_map=device_map, dtype=dtype, batch_size=batch_size, layers=options.parse_layers(layers), seed=seed,
         statistics=cast(Any, statistics), eager=eager, compare=tuple(compare or ()),
         swap=options.parse_swaps(swap or (), bias), mitigate=cast(Any, mitigate), check=check, prune=prune,
+        rule=cast(Any, rule), compare_logits=compare_logits,
         revisions=options.parse_revisions(revisions), attention=options.parse_heads(attention),
     )  # fmt: skip
     if chosen.attention and out is None:

@@ -189,6 +189,8 @@ def _model(
     options = {"use_safetensors": True, "dtype": dtype, "device_map": places, "output_loading_info": True}
     if not own_attention:
         options["attn_implementation"] = None  # in place of the sentence that stops a plain from_pretrained
+    elif not _model_class(folder, kind)._can_set_attn_implementation():
+        options["attn_implementation"] = "eager"  # the only attention of such a model that can be measured
     model, loading = _pretrained(auto, folder, **options)
     # A pooler is often not saved, and comes after the last head.
     if missing := sorted(key for key in loading["missing_keys"] if "pooler" not in key):

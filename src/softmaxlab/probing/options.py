@@ -7,12 +7,13 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from softmaxlab.attention import MAPS
 from softmaxlab.errors import SpecError, unknown
 from softmaxlab.measure.thresholds import SINK_EPS
 from softmaxlab.probing.interventions.fold_sink import METHODS
+from softmaxlab.probing.interventions.prune import RULES, Rule
 from softmaxlab.probing.load import DTYPES
 from softmaxlab.probing.swap.biases import CALIBRATED, CALIBRATES, LOG_N, PER_ROW
 from softmaxlab.probing.text import DEFAULT, Bos
@@ -24,7 +25,10 @@ EXCLUSIVE = (  # pairs of options that cannot be used together
     ("revisions", "check"),
 )  # fmt: skip
 SMALLEST = {"length": 2, "samples": 1, "batch_size": 1, "seed": 0, "prune": 1}
-RECORDED = ("bos", "eps", "seed", "batch_size", "statistics", "eager", "device", "device_map", "mitigate", "prune")
+RECORDED = (  # options that a report records one by one
+    "bos", "eps", "seed", "batch_size", "statistics", "eager", "device", "device_map", "mitigate", "prune", "rule",
+    "compare_logits",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,7 @@ class ProbeOptions:
 
     `compare`, `swap` and `revisions` are measured as further subjects; `attention` names heads (layer, head) whose
     patterns are kept; `mitigate`, `prune` and `check` add parts to the report; `layers` limits the printed table.
+    `rule` says how heads are removed. `compare_logits` stops the probe if measuring changes the model's output.
     """
 
     model: str
@@ -90,6 +95,8 @@ class ProbeOptions:
     mitigate: Literal["prefix", "bias"] | None = None
     check: bool = False
     prune: int | None = None
+    rule: Rule = "none"
+    compare_logits: bool = True
     revisions: tuple[str, ...] = ()
     attention: tuple[tuple[int, int], ...] = ()
 
@@ -101,11 +108,13 @@ class ProbeOptions:
         if not 0 < self.eps < 1:
             raise SpecError(f"--eps must lie between 0 and 1, got {self.eps:g}")
         choices = {"bos": get_args(Bos), "statistics": get_args(Statistics)}
-        choices |= {"mitigate": METHODS, "dtype": tuple(DTYPES)}
+        choices |= {"mitigate": METHODS, "dtype": tuple(DTYPES), "rule": RULES}
         for name, known in choices.items():
             value = getattr(self, name)
             if value is not None and value not in known:
                 raise unknown(option_name(name), value, known)
+        if self.rule != "none" and self.prune is None:
+            raise SpecError(f"--rule {self.rule} says how --prune N removes heads, and N is missing")
         for one, other in EXCLUSIVE:
             if getattr(self, one) and getattr(self, other):
                 raise SpecError(f"{option_name(one)} and {option_name(other)} exclude each other")
@@ -115,7 +124,7 @@ class ProbeOptions:
         """Whether something is fitted, on text of its own."""
         return any(swap.is_calibrated for swap in self.swap) or self.mitigate is not None or self.prune is not None
 
-    def settings(self) -> dict[str, object]:
+    def settings(self) -> dict[str, Any]:
         """What the report records of these options, as JSON values."""
         single = {name: getattr(self, name) for name in RECORDED}
         lists = {"compare": list(self.compare), "revisions": list(self.revisions)}

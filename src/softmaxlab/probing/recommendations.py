@@ -44,7 +44,7 @@ def sink_tokens(sinks: pandas.DataFrame) -> list[int]:
     return [token for token, _ in shares.most_common()]
 
 
-def is_dormant(heads: pandas.DataFrame, eps: float) -> pandas.Series:
+def is_dormant(heads: Any, eps: float) -> pandas.Series:
     """Whether each head is dormant: its output is mostly its sink's value."""
     return (heads["sink"] > eps) & (heads["sink_output"] > DORMANT_OUTPUT)
 

@@ -20,14 +20,16 @@ from softmaxlab.probing.head_similarity import redundancy
 from softmaxlab.probing.heads import HeadTables, measure_heads
 from softmaxlab.probing.inference import evaluating, forward
 from softmaxlab.probing.interventions.fold_sink import fold_sink
-from softmaxlab.probing.interventions.prune import prune
+from softmaxlab.probing.interventions.prune import prune, pruned
 from softmaxlab.probing.interventions.quantise import quantised
 from softmaxlab.probing.interventions.sink_constants import Constants
 from softmaxlab.probing.interventions.sink_prefix import Prefix
 from softmaxlab.probing.load import Loaded, load
+from softmaxlab.probing.logits_check import compare_logits
 from softmaxlab.probing.next_token_loss import change, lacks_loss, loss
 from softmaxlab.probing.options import ProbeOptions
 from softmaxlab.probing.options import SwapOption as SwapOption
+from softmaxlab.probing.recommendations import dormant
 from softmaxlab.probing.report import ProbeReport
 from softmaxlab.probing.sampling import ProbeInputs, SamplingOptions, sample_inputs
 from softmaxlab.probing.streaming.attach import refuse_unswitchable
@@ -62,9 +64,11 @@ class ProbeSession:
         self._announce_work()
         self.report = self._new_report()
         steps: list[tuple[Any, Callable[[], None]]] = [
+            (options.compare_logits, self._compare_logits),
             (True, self._measure_model),
             (options.attention, self._keep_patterns),
             (options.check, self._check_against_eager),
+            (not options.eager, self._remove_dormant),
             (options.swap, self._measure_swaps),
             (options.mitigate, self._mitigate),
             (options.prune, self._prune),
@@ -173,9 +177,9 @@ class ProbeSession:
         tables = self._measure(loaded, inputs)
         if tables.interrupted:
             raise KeyboardInterrupt
-        before = self.report.subjects[0].loss
-        has_cost = comparable and before is not None and tables.loss is not None
-        self.report.subjects.append(Subject(label, tables, change(before, tables.loss) if has_cost else None))
+        before, after = self.report.subjects[0].loss, tables.loss
+        cost = change(before, after) if comparable and before is not None and after is not None else None
+        self.report.subjects.append(Subject(label, tables, cost))
 
     def _measure_swaps(self) -> None:
         for swap in self.options.swap:
@@ -224,6 +228,22 @@ class ProbeSession:
         check = check_against_eager(self.loaded.model, self.inputs.prefix, self.options.eps)
         self.report.parts["check"] = check
 
+    def _compare_logits(self) -> None:
+        """Stop if measuring changes what the model computes on the first batch."""
+        self.report.parts["logits"] = compare_logits(self.loaded.model, self.inputs.batches[0], self.options.eager)
+
+    def _remove_dormant(self) -> None:
+        """Measure what removing all dormant heads at once costs, on the text that is measured."""
+        first = self.report.subjects[0]
+        rows = dormant(first.tables.heads, self.options.eps)
+        heads = [(int(layer), int(head)) for layer, head in zip(rows["layer"], rows["head"])]
+        if not heads or first.loss is None:
+            return
+        with pruned(self.loaded.model, heads):
+            cost = change(first.loss, loss(self.loaded.model, self.inputs.batches))
+        part = {"heads": [list(head) for head in heads], "loss_change": cost.mean, "se": cost.se, "said": str(cost)}
+        self.report.parts["dormant_removed"] = part
+
     def _mitigate(self) -> None:
         """Measure what the sink costs in eight bits, and how much of it goes when the sink is folded away."""
         model, method, before = self.loaded.model, self.options.mitigate, self.report.subjects[0].loss
@@ -254,7 +274,9 @@ class ProbeSession:
         pairs: Any = redundancy(model, inputs.batches)
         means = {name: float(pairs[name].mean()) for name in ("weights", "outputs")}
         self.report.parts["similarity"] = {"mean": means, "pairs": pairs.to_dict("records")}
-        curve: Any = prune(model, inputs.calibration, self.options.prune or 0, judging=inputs.batches)
+        curve: Any = prune(
+            model, inputs.calibration, self.options.prune or 0, self.options.rule, judging=inputs.batches
+        )
         self.report.parts["pruning"] = curve.astype(object).where(curve.notna(), None).to_dict("records")
 
 

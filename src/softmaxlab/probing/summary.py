@@ -37,7 +37,8 @@ def sink_thresholds(eps: float) -> dict[str, float]:
 
 def sink_counts(tables: HeadTables, eps: float) -> dict[float, int]:
     """Threshold → how many heads have a sink score above it."""
-    return {bound: int((tables.heads["sink"] > bound).sum()) for bound in sink_thresholds(eps).values()}
+    sink: Any = tables.heads["sink"]
+    return {bound: int((sink > bound).sum()) for bound in sink_thresholds(eps).values()}
 
 
 def heads_table(tables: HeadTables) -> pandas.DataFrame:

@@ -17,6 +17,11 @@ from softmaxlab.probing.summary import layers_table, sink_counts, sink_threshold
 SHOWN = 5  # subjects that fit beside each other
 WIDEST = 160  # characters
 ALIKE = 5  # pairs of heads shown as the most alike
+RULES = {
+    "none": "the rest left as it is",
+    "count": "the rest of the layer scaled up",
+    "total": "the rest of the layer scaled up by total weight",
+}
 Cell = Callable[[dict[str, Any]], str]
 
 
@@ -34,6 +39,10 @@ def print_probe(report: ProbeReport, layers: tuple[int, ...] | None, files: Sequ
         if part in report.parts:
             typer.echo("")
             show_part(report)
+    if "logits" in report.parts:
+        logits = report.parts["logits"]
+        apart = f"{logits['relative']:.1e} apart, {logits['allowed']:g} allowed"
+        typer.echo(f"outputs of the first batch with and without measuring: {apart}")
     for note in report.notes:
         typer.echo(f"note: {note}")
     if files:
@@ -46,6 +55,9 @@ def print_probe(report: ProbeReport, layers: tuple[int, ...] | None, files: Sequ
         )
     sentences = report.recommendations()
     typer.echo("\n".join(sentences))
+    if "dormant_removed" in report.parts:
+        removed = report.parts["dormant_removed"]
+        typer.echo(f"Removing all {len(removed['heads'])} dormant heads: {removed['said']}.")
     if any("…" in sentence for sentence in sentences):
         typer.echo("… the whole list: column dormant of heads.csv (--out FOLDER), or --json.")
 
@@ -177,7 +189,7 @@ def _pruning(report: ProbeReport) -> None:
     pairs = ", ".join(f"{p['layer']}.{p['head']}~{p['other']} {p['outputs']:.2f}" for p in nearest)
     means = ", ".join(f"{name} {mean:.3f}" for name, mean in alike["mean"].items())
     typer.echo(f"similarity (cosine) of heads of a layer: {means}; outputs most alike: {pairs}")
-    typer.echo("heads removed one by one, the cheapest next (layer.head), the rest of the layer scaled up:")
+    typer.echo(f"heads removed one by one, the cheapest next (layer.head), {RULES[report.settings['rule']]}:")
     for row in report.parts["pruning"][1:]:
         name = f"{row['layer']}.{row['head']}"
         typer.echo(f"  {row['step']:>3}  {name:<6}  Δloss {row['delta']:+.4f} ± {row['delta_se']:.4f} nats per token")

@@ -1,11 +1,11 @@
-"""Which heads a model needs: remove them one by one, always the one whose loss costs least, and rescale the rest.
+"""Which heads a model needs: remove them one by one, always the one whose loss costs least.
 
 As in Figure 7 of the specialization paper, there for one layer. Removing a head multiplies its output by 0 and those of
 the heads kept in its layer, A of H, by the same gain:
 
-    count   H/|A|                     the mean over heads becomes the mean over those kept
+    none    1                         plain removal, what one would deploy: exactly the head's columns of W_O set to 0
+    count   H/|A|                     the mean over heads becomes the mean over those kept, as in the paper
     total   Σ_h t_h / Σ_{h∈A} t_h     t_h the mean total weight of head h: as count, but for maps like softmax-1
-    none    1
 
 A layer without heads adds nothing. Trying every head at every step would take (number of heads) losses a step. So each
 step first estimates what removing each head would cost, from one backward pass for all of them,
@@ -20,7 +20,7 @@ heads, 4 × 96 tokens) its rank correlation with the exact cost was 0.77, and it
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import pandas
 import torch
@@ -33,9 +33,9 @@ from softmaxlab.probing.next_token_loss import Loss, change, loss, sequence_sums
 from softmaxlab.probing.streaming.attach import SiteState, attached
 from softmaxlab.probing.watch import watch
 
-Rule = Literal["count", "total", "none"]
+Rule = Literal["none", "count", "total"]
 Head = tuple[int, int]  # layer, head
-RULES = ("count", "total", "none")
+RULES: tuple[Rule, ...] = get_args(Rule)
 CANDIDATES = 8
 COLUMNS = ("step", "layer", "head", "loss", "loss_se", "delta", "delta_se")
 
@@ -44,7 +44,7 @@ def prune(
     model: nn.Module,
     batches: Iterable[Any],
     heads: int,
-    rule: Rule = "count",
+    rule: Rule = "none",
     candidates: int = CANDIDATES,
     judging: Iterable[Any] | None = None,
 ) -> pandas.DataFrame:
@@ -69,10 +69,10 @@ def prune(
 
 
 @contextmanager
-def pruned(model: nn.Module, heads: Sequence[Head], rule: Literal["count", "none"] = "count") -> Iterator[None]:
+def pruned(model: nn.Module, heads: Sequence[Head], rule: Literal["none", "count"] = "none") -> Iterator[None]:
     """The model without some heads, each (layer, head), until the block ends."""
-    if rule not in ("count", "none"):
-        raise unknown("rule", rule, ("count", "none"))
+    if rule not in ("none", "count"):
+        raise unknown("rule", rule, ("none", "count"))
     with attached(model) as states:
         gains = Gains([state for state in states if not state.site.cross], rule)
         for head in heads:

@@ -48,8 +48,11 @@ def _eager(top: Any) -> Iterator[None]:
     configs = {id(module.config): module.config for module in top.modules() if hasattr(module, "config")}
     before = [(config, config._attn_implementation) for config in configs.values()]
     try:
-        if any(name != "eager" for _, name in before) and top._can_set_attn_implementation():
+        if top._can_set_attn_implementation():
             top.set_attn_implementation("eager")
+        else:  # Falcon makes no causal mask under sdpa, and then computes its weights without one
+            for config in configs.values():
+                config._attn_implementation_internal = "eager"
         yield
     finally:
         for config, name in before:
