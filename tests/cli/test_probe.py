@@ -514,6 +514,41 @@ def test_pictures_are_refused_with_a_way_out(capsys, tmp_path):
     refused(capsys, "reads pixel_values, not text: run it inside softmaxlab.probing.watch", "vit")
 
 
+# what it would cost to remove heads, and whether measuring changes the model
+
+
+def test_the_rule_of_pruning_is_plain_removal_unless_given(capsys, folder):
+    plain, scaled = (told(capsys, str(folder), *SMALL, "--prune", "1", *more) for more in ((), ("--rule", "count")))
+    assert (plain["settings"]["rule"], scaled["settings"]["rule"]) == ("none", "count")
+    assert plain["pruning"][1]["delta"] != scaled["pruning"][1]["delta"]
+    refused(capsys, "--rule count says how --prune N removes heads", str(folder), *SMALL, "--rule", "count")
+    refused(
+        capsys, "unknown --rule 'cuont', did you mean 'count'", str(folder), *SMALL, "--prune", "1", "--rule", "cuont"
+    )
+
+
+def test_removing_all_dormant_heads_is_setting_their_columns_to_zero(capsys, folder, monkeypatch):
+    from softmaxlab.probing import loss, sequences, session
+
+    monkeypatch.setattr(session, "dormant", lambda heads, eps: heads.loc[[1, 6], ["layer", "head"]])  # 0.1 and 1.2
+    part = told(capsys, str(folder), *SMALL)["dormant_removed"]
+    assert part["heads"] == [[0, 1], [1, 2]]
+    loaded = load(folder)
+    inputs = sequences(loaded.tokenizer, texts("text.txt"), T, SAMPLES)
+    before = loss(loaded.model, inputs).mean
+    D = loaded.model.config.hidden_size // loaded.model.config.num_attention_heads
+    with torch.no_grad():
+        for layer, head in part["heads"]:
+            loaded.model.model.layers[layer].self_attn.o_proj.weight[:, head * D : (head + 1) * D] = 0.0
+    assert part["loss_change"] == pytest.approx(loss(loaded.model, inputs).mean - before, abs=ROUNDING)
+
+
+def test_outputs_with_and_without_measuring_are_compared_unless_switched_off(capsys, folder):
+    logits = told(capsys, str(folder), *SMALL)["logits"]
+    assert logits["relative"] <= logits["allowed"]
+    assert "logits" not in told(capsys, str(folder), *SMALL, "--no-compare-logits")
+
+
 # Ctrl-C
 
 

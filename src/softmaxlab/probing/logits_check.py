@@ -42,6 +42,6 @@ def _output(model: nn.Module, batch: Batch) -> Tensor:
     out = forward(model, batch)
     values = out.logits if getattr(out, "logits", None) is not None else out.last_hidden_state
     mask = batch.get("attention_mask")
-    is_real = isinstance(mask, Tensor) and mask.shape == values.shape[:2]
-    rows = values[mask.bool().to(values.device)] if is_real else values.flatten(0, 1)
-    return rows.float()
+    if isinstance(mask, Tensor) and mask.shape == values.shape[:2]:
+        return values[mask.bool().to(values.device)].float()
+    return values.flatten(0, 1).float()

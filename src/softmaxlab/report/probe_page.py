@@ -89,6 +89,10 @@ def _parts(parts: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
     tables = {}
     if "check" in parts:
         tables["Against eager attention"] = parts["check"]["statistics"]
+    if "dormant_removed" in parts:
+        removed = parts["dormant_removed"]
+        row = {"heads removed": len(removed["heads"]), "Δloss": removed["loss_change"], "standard error": removed["se"]}
+        tables["All dormant heads removed"] = [row]
     if "mitigation" in parts:
         tables["Folding the sink away"] = parts["mitigation"]["rows"]
     if "pruning" in parts:
