@@ -17,7 +17,7 @@ import torch
 import transformers
 
 import softmaxlab as sl
-from softmaxlab.probing.maps.swap import swapped
+from softmaxlab.probing.swap.swapped import swapped
 
 STEPS = 60
 torch.manual_seed(0)

@@ -15,6 +15,7 @@ MAY_IMPORT = {
     "attention": {"core", "errors"},
     "measure": {"core", "errors"},
     **{laboratory: {"core", "errors", "attention", "measure"} for laboratory in LABORATORIES},
+    "training": {"core", "errors", "attention", "measure", "probing"},  # a language model with its map swapped in
     "plotting": BELOW_PAPERS,
     "papers": {*BELOW_PAPERS, "plotting"},
     "studies": {*BELOW_PAPERS, "plotting", "papers"},
@@ -59,3 +60,46 @@ def test_an_upward_import_is_noticed():
     assert violations("core", {"softmaxlab.attention.map"}) == {"attention"}
     assert violations("attention", {"softmaxlab.cli"}) == {"cli"}
     assert violations("polarization", {"matplotlib.figure"}) == {"matplotlib"}
+
+
+def cycle(edges: dict[str, set[str]]) -> list[str]:
+    """Nodes of a cycle in a directed graph, in order; empty if there is none."""
+    done: set[str] = set()
+
+    def follow(node: str, path: list[str]) -> list[str]:
+        if node in path:
+            return path[path.index(node) :]
+        if node in done:
+            return []
+        for target in sorted(edges.get(node, ())):
+            if loop := follow(target, [*path, node]):
+                return loop
+        done.add(node)
+        return []
+
+    return next((loop for node in sorted(edges) if (loop := follow(node, []))), [])
+
+
+def edges_within(package: str, depth: int) -> dict[str, set[str]]:
+    """Which parts of a package import which others; `depth` 1: its files and folders, 2: the files in folders too."""
+    root = SOURCE / package
+    modules = {".".join(p.relative_to(root).with_suffix("").parts): p for p in root.rglob("*.py")}
+    edges: dict[str, set[str]] = {}
+    for name, path in modules.items():
+        start = ".".join(name.split(".")[:depth])
+        names = {m.removeprefix(f"softmaxlab.{package}.") for m in imported(path) if m.startswith("softmaxlab.")}
+        targets = {".".join(m.split(".")[:depth]) for m in names if m in modules}
+        if start != "__init__":
+            edges.setdefault(start, set()).update(targets - {start})
+    return edges
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+@pytest.mark.parametrize("package", ["probing", "measure"])
+def test_a_package_has_no_import_cycle(package, depth):
+    assert cycle(edges_within(package, depth)) == []
+
+
+def test_an_import_cycle_is_noticed():
+    assert cycle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c"]
+    assert edges_within("probing", 1)["session"] >= {"streaming", "swap", "interventions", "report"}

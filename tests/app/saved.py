@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from softmaxlab.report.probe_record import Subject, write_files
-from tests.report.test_probe_files import findings, record
+from softmaxlab.probing.summary import Subject
+from tests.report.test_probe_files import head_tables, report
 
 TOKENS = [f"t{i}" for i in range(70)]
 
@@ -16,14 +16,14 @@ def save(
 ) -> Path:
     """Layer 0 has two heads, layer 1 three; the pattern saved is that of head 1.2."""
     folder.mkdir(parents=True)
-    found = [findings(sink=0.5 + 0.4 * i) for i in range(len(subjects))]
+    tables = [head_tables(sink=0.5 + 0.4 * i) for i in range(len(subjects))]
     if statistics == "fast":
-        found = [replace(each, heads=each.heads.drop(columns=["sparsity", "effective_keys"])) for each in found]
-    told = record(*map(Subject, subjects, found))
-    told.settings |= {"bos": "auto", "seed": 0, "batch_size": 4, "statistics": statistics, "eager": False}
-    told.settings |= {"compare": [], "revisions": [], "swap": []}
+        tables = [replace(each, heads=each.heads.drop(columns=["sparsity", "effective_keys"])) for each in tables]
+    made = report(*map(Subject, subjects, tables))
+    made.settings |= {"bos": "auto", "seed": 0, "batch_size": 4, "statistics": statistics, "eager": False}
+    made.settings |= {"compare": [], "revisions": [], "swap": []}
     if patterns:
         w = np.tril(np.ones((len(TOKENS), len(TOKENS))))
-        told.patterns, told.pattern_tokens = {"1.2": w / w.sum(axis=1, keepdims=True)}, TOKENS
-    write_files(told, folder, "csv")
+        made.patterns, made.pattern_tokens = {"1.2": w / w.sum(axis=1, keepdims=True)}, TOKENS
+    made.write_tables(folder, "csv")
     return folder

@@ -19,9 +19,9 @@ import torch
 from softmaxlab.cli import main
 from softmaxlab.probing import watch
 from softmaxlab.probing.definitions import FULL
-from softmaxlab.probing.models.corpora import texts
-from softmaxlab.probing.models.demo import quiet
-from softmaxlab.probing.models.load import load
+from softmaxlab.probing.gguf import quiet
+from softmaxlab.probing.load import load
+from softmaxlab.probing.text import texts
 from tests.probing.checkpoints import TEXT, WORDS, llama, saved, sizes, tokenizer
 from tests.probing.conftest import demo_cache  # noqa: F401  a fixture
 
@@ -79,7 +79,7 @@ def test_the_document_holds_what_watch_reports_and_how_to_do_it_again(capsys, fo
 
 
 def test_the_numbers_are_those_of_the_library(capsys, folder):
-    from softmaxlab.probing.models.corpora import sequences
+    from softmaxlab.probing.text import sequences
 
     loaded = load(folder)
     with watch(loaded.model) as w, torch.no_grad():
@@ -261,12 +261,12 @@ def test_fitting_does_not_change_what_is_measured(capsys, folder, fitting):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_text_to_fit_on_is_not_measured(folder, seed):
-    from softmaxlab.cli.probe_cut import Wanted
-    from softmaxlab.cli.probe_inputs import inputs
+    from softmaxlab.probing.sampling import SamplingOptions, sample_inputs
 
     Path("numbers.txt").write_text(" ".join(WORDS[4:]))  # every token once: an overlap would show
-    given = inputs(load(folder), texts("numbers.txt"), Wanted(6, 4, "auto", seed, 4, calibration=True))
-    tokens = [row["input_ids"].flatten().tolist() for row in (*given.batches, *given.calibration)]
+    options = SamplingOptions(6, 4, "auto", seed, 4, calibration=True)
+    inputs = sample_inputs(load(folder), texts("numbers.txt"), options)
+    tokens = [row["input_ids"].flatten().tolist() for row in (*inputs.batches, *inputs.calibration)]
     assert len(tokens[0]) == 24
     assert len(tokens[1]) >= 6
     assert len(set(tokens[0] + tokens[1])) == len(tokens[0]) + len(tokens[1])
@@ -296,7 +296,7 @@ def test_two_models_side_by_side(capsys, folder, tmp_path):
 
 
 def test_revisions_are_one_row_each(capsys, folder, monkeypatch):
-    from softmaxlab.cli import probe_work
+    from softmaxlab.probing import session
 
     def at(name, revision=None, **options):
         loaded = load(name, **options)
@@ -304,7 +304,7 @@ def test_revisions_are_one_row_each(capsys, folder, monkeypatch):
             loaded.model.lm_head.weight.mul_({"a": 1.0, "b": 2.0, "c": 3.0}[revision])
         return loaded
 
-    monkeypatch.setattr(probe_work, "load", at)
+    monkeypatch.setattr(session, "load", at)
     found = told(capsys, str(folder), *SMALL, "--revisions", "a,b,c")
     assert [row["subject"] for row in found["subjects"]] == [f"{folder}@{name}" for name in "abc"]
     assert all(row["loss_change"]["mean"] != 0 for row in found["subjects"][1:])
@@ -314,16 +314,16 @@ def test_the_check_agrees_and_would_notice(capsys, folder, monkeypatch):
     found = told(capsys, str(folder), *SMALL, "--check")
     assert found["check"]["ok"]
     assert {row["statistic"] for row in found["check"]["statistics"]} == set(FULL)
-    from softmaxlab.cli import probe_steps
+    from softmaxlab.probing import eager_check
 
     def wrong(model, batches, statistics, eps, eager):
-        found = examine(model, batches, statistics, eps, eager)
+        found = measure_heads(model, batches, statistics, eps, eager)
         if eager:
             found.heads["entropy"] *= 1.001
         return found
 
-    examine = probe_steps.examine
-    monkeypatch.setattr(probe_steps, "examine", wrong)
+    measure_heads = eager_check.measure_heads
+    monkeypatch.setattr(eager_check, "measure_heads", wrong)
     code, out, _ = call(capsys, str(folder), *SMALL, "--check")
     assert code == 1
     assert "DOES NOT AGREE" in out
@@ -394,22 +394,22 @@ def test_an_encoder_decoder_has_a_table_of_its_cross_attention(capsys, tmp_path)
 def test_the_check_notices_cross_attention(capsys, tmp_path, monkeypatch):
     from transformers import T5Config, T5ForConditionalGeneration
 
-    from softmaxlab.cli import probe_steps
+    from softmaxlab.probing import eager_check
 
     Path("text.txt").write_text(TEXT)
     torch.manual_seed(0)
     sized = {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 1, "num_heads": 4}
     config = T5Config(vocab_size=len(WORDS), decoder_start_token_id=0, **sized)
     saved(T5ForConditionalGeneration(config).eval(), tmp_path / "t5")
-    examine = probe_steps.examine
+    measure_heads = eager_check.measure_heads
 
     def wrong(model, batches, statistics, eps, eager):
-        found = examine(model, batches, statistics, eps, eager)
+        found = measure_heads(model, batches, statistics, eps, eager)
         if eager:
             found.cross["sink"] *= 1.001
         return found
 
-    monkeypatch.setattr(probe_steps, "examine", wrong)
+    monkeypatch.setattr(eager_check, "measure_heads", wrong)
     code, out, _ = call(capsys, "t5", *SMALL, "--check")
     assert code == 1
     assert re.search(r"cross sink .* TOO LARGE", out)
@@ -514,33 +514,68 @@ def test_pictures_are_refused_with_a_way_out(capsys, tmp_path):
     refused(capsys, "reads pixel_values, not text: run it inside softmaxlab.probing.watch", "vit")
 
 
+# what it would cost to remove heads, and whether measuring changes the model
+
+
+def test_the_rule_of_pruning_is_plain_removal_unless_given(capsys, folder):
+    plain, scaled = (told(capsys, str(folder), *SMALL, "--prune", "1", *more) for more in ((), ("--rule", "count")))
+    assert (plain["settings"]["rule"], scaled["settings"]["rule"]) == ("none", "count")
+    assert plain["pruning"][1]["delta"] != scaled["pruning"][1]["delta"]
+    refused(capsys, "--rule count says how --prune N removes heads", str(folder), *SMALL, "--rule", "count")
+    refused(
+        capsys, "unknown --rule 'cuont', did you mean 'count'", str(folder), *SMALL, "--prune", "1", "--rule", "cuont"
+    )
+
+
+def test_removing_all_dormant_heads_is_setting_their_columns_to_zero(capsys, folder, monkeypatch):
+    from softmaxlab.probing import loss, sequences, session
+
+    monkeypatch.setattr(session, "dormant", lambda heads, eps: heads.loc[[1, 6], ["layer", "head"]])  # 0.1 and 1.2
+    part = told(capsys, str(folder), *SMALL)["dormant_removed"]
+    assert part["heads"] == [[0, 1], [1, 2]]
+    loaded = load(folder)
+    inputs = sequences(loaded.tokenizer, texts("text.txt"), T, SAMPLES)
+    before = loss(loaded.model, inputs).mean
+    D = loaded.model.config.hidden_size // loaded.model.config.num_attention_heads
+    with torch.no_grad():
+        for layer, head in part["heads"]:
+            loaded.model.model.layers[layer].self_attn.o_proj.weight[:, head * D : (head + 1) * D] = 0.0
+    assert part["loss_change"] == pytest.approx(loss(loaded.model, inputs).mean - before, abs=ROUNDING)
+
+
+def test_outputs_with_and_without_measuring_are_compared_unless_switched_off(capsys, folder):
+    logits = told(capsys, str(folder), *SMALL)["logits"]
+    assert logits["relative"] <= logits["allowed"]
+    assert "logits" not in told(capsys, str(folder), *SMALL, "--no-compare-logits")
+
+
 # Ctrl-C
 
 
 def test_an_interrupted_probe_prints_what_it_has(capsys, folder, monkeypatch):
-    from softmaxlab.cli import probe_measure
+    from softmaxlab.probing import heads
 
-    whole = probe_measure.loss
-    done = []
+    whole = heads.sequence_sums
 
-    def stopped_in_the_swap(model, batches):
-        done.append(whole(model, batches))
-        if len(done) == 2:
-            raise KeyboardInterrupt
-        return done[0]
+    def stop_after(batches):
+        done = []
 
-    monkeypatch.setattr(probe_measure, "loss", stopped_in_the_swap)
+        def stopped(model, batch):
+            if len(done) == batches:
+                raise KeyboardInterrupt
+            done.append(whole(model, batch))
+            return done[-1]
+
+        return stopped
+
+    monkeypatch.setattr(heads, "sequence_sums", stop_after(1))  # one batch: the model; then its swap
     code, out, _ = call(capsys, str(folder), *SMALL, "--swap", "sparsemax", "--out", "out")
     assert code == 130
     assert "Interrupted after 96 tokens" in out
     assert "KV cache" in out
     assert json.loads(Path("out/report.json").read_text())["interrupted"] is True
 
-    def stopped_in_the_middle(model, batches):
-        whole(model, batches[:1])
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(probe_measure, "loss", stopped_in_the_middle)
+    monkeypatch.setattr(heads, "sequence_sums", stop_after(1))
     code, out, _ = call(capsys, str(folder), *SMALL, "--batch-size", "1")
     assert code == 130
     assert f"Interrupted after {T} tokens" in out

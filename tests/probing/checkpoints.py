@@ -4,7 +4,7 @@ from pathlib import Path
 
 import torch
 
-from softmaxlab.probing.models.demo import quiet
+from softmaxlab.probing.gguf import quiet
 
 WORDS = ["[UNK]", "<s>", "</s>", "[PAD]", *(f"w{i}" for i in range(56))]
 TEXT = " ".join(WORDS[4 + (7 * i) % 56] for i in range(1000))

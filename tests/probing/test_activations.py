@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from softmaxlab.probing import watch
-from softmaxlab.probing.conclusions import _ranges
+from softmaxlab.probing.recommendations import _ranges
 from tests.probing.families import FAMILIES, LAYERS, batch, build, paddings
 
 AGREES = 1e-5  # the same float32 numbers, summed in another order

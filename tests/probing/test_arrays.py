@@ -6,7 +6,7 @@ import torch
 
 from softmaxlab.errors import SpecError
 from softmaxlab.probing import watch
-from softmaxlab.probing.streaming.arrays import from_weights
+from softmaxlab.probing.streaming.from_weights import from_weights
 from tests.probing.families import batch, build, dense_layers, paddings
 
 AGREES = 1e-5  # float32 weights on both sides
@@ -35,8 +35,8 @@ def assert_equal(found, expected, skipped=("module",)) -> None:
 def test_equals_watch(name, kind):
     expected, weights, mask, values = arrays_of(name, kind)
     nowhere = name == "gpt_oss"
-    assert_equal(from_weights(weights, mask, values, nowhere=nowhere), expected)
-    found = from_weights(weights, mask, nowhere=nowhere)
+    assert_equal(from_weights(weights, mask, values, leaks_weight=nowhere), expected)
+    found = from_weights(weights, mask, leaks_weight=nowhere)
     assert_equal(found, expected, skipped=("module", *VALUED))
     assert found[list(VALUED)].isna().all(axis=None)
 

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from softmaxlab.errors import SpecError
-from softmaxlab.probing.maps.biases import CALIBRATES
-from softmaxlab.probing.maps.swap import swapped
 from softmaxlab.probing.streaming.sites import sites
+from softmaxlab.probing.swap.biases import CALIBRATES
+from softmaxlab.probing.swap.swapped import swapped
 from softmaxlab.probing.watch import watch
 from tests.probing.families import batch, build
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from softmaxlab.errors import SpecError
-from softmaxlab.probing.changes.loss import change, loss
 from softmaxlab.probing.compare import compare, compare_tables
+from softmaxlab.probing.next_token_loss import change, loss
 from softmaxlab.probing.watch import watch
 from tests.probing.families import LAYERS, batch, build
 

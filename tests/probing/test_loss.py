@@ -8,8 +8,8 @@ import torch
 import transformers as tf
 
 from softmaxlab.errors import SpecError
-from softmaxlab.probing.changes.loss import Loss, change, loss
-from softmaxlab.probing.running import as_batches
+from softmaxlab.probing.inference import as_batches
+from softmaxlab.probing.next_token_loss import Loss, change, loss
 from tests.probing import families
 from tests.probing.families import batch, build
 

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from softmaxlab.errors import SpecError
-from softmaxlab.probing.changes.fold import fold_sink
-from softmaxlab.probing.changes.loss import loss
-from softmaxlab.probing.changes.prune import prune
-from softmaxlab.probing.changes.redundancy import redundancy
+from softmaxlab.probing.head_similarity import redundancy
+from softmaxlab.probing.interventions.fold_sink import fold_sink
+from softmaxlab.probing.interventions.prune import prune
+from softmaxlab.probing.next_token_loss import loss
 from tests.probing.families import batch, build
 
 SAME = 1e-6  # the same float32 sums, perhaps in another order

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from softmaxlab.errors import SpecError
-from softmaxlab.probing.changes.loss import change, loss
-from softmaxlab.probing.changes.prune import Gains, estimates, prune, pruned
+from softmaxlab.probing.interventions.prune import Gains, estimates, prune, pruned
+from softmaxlab.probing.next_token_loss import change, loss
 from softmaxlab.probing.streaming.attach import attached
 from tests.probing.families import HEADS, LAYERS, VOCAB, WIDTH, batch, build
 
@@ -42,6 +42,22 @@ def test_pruning_is_scaling_the_columns_of_the_output_projection(rule, gain):
     torch.testing.assert_close(found, logits(model, inputs), atol=ROUND_OFF, rtol=ROUND_OFF)
 
 
+@pytest.mark.parametrize("name", ["llama", "gpt_oss"])
+def test_plain_removal_is_the_default_and_exactly_zeroed_columns(name):
+    model, inputs = build(name), batch(name)
+    heads = [(0, 1), (1, 0), (1, 2)]
+    with pruned(model, heads):
+        removed = logits(model, inputs)
+    with pruned(model, heads, "count"):
+        assert not torch.allclose(removed, logits(model, inputs), atol=ROUND_OFF), "scaling the rest is another model"
+    with torch.no_grad():
+        for layer, head in heads:
+            projection = model.model.layers[layer].self_attn.o_proj.weight
+            projection[:, head * D : (head + 1) * D] = 0.0
+    with attached(model):  # the same attention function, with nothing removed
+        assert torch.equal(removed, logits(model, inputs))
+
+
 def test_a_layer_without_heads_adds_nothing():
     model, inputs = build("llama"), batch("llama")
     with pruned(model, [(1, h) for h in range(HEADS)]):
@@ -54,8 +70,8 @@ def test_a_layer_without_heads_adds_nothing():
 def test_total_keeps_the_total_weight():
     model = build("gpt_oss")
     totals = [torch.tensor([0.5, 1.0, 0.25, 0.25]), torch.ones(HEADS)]
-    with attached(model) as desks:
-        gains = Gains(desks, "total", totals)
+    with attached(model) as states:
+        gains = Gains(states, "total", totals)
         gains.removed.append((0, 1))
         torch.testing.assert_close(gains.layer(0), torch.tensor([2.0, 0.0, 2.0, 2.0]))
         torch.testing.assert_close(gains.layer(1), torch.ones(HEADS))
@@ -71,8 +87,8 @@ def test_total_differs_from_count_only_where_weights_do_not_sum_to_one():
 def test_estimates_have_the_slope_of_the_loss():
     model, texts = build("llama"), sequences(1, length=20)
     batches = [{"input_ids": texts[0][None]}]
-    with attached(model) as desks:
-        gains = Gains(desks, "count")
+    with attached(model) as states:
+        gains = Gains(states, "count")
         found = estimates(model, batches, gains)
         slopes = {}
         for layer, head in gains.kept():
@@ -120,8 +136,8 @@ def test_a_dead_head_goes_first_and_costs_nothing():
         model.model.layers[1].self_attn.o_proj.weight[:, 2 * D : 3 * D] = 0.0
     # on a random model the slope may promise more than nothing for a live head, so all are tried
     texts = sequences(4)
-    with attached(model) as desks:
-        gains = Gains(desks, "none")
+    with attached(model) as states:
+        gains = Gains(states, "none")
         assert estimates(model, [{"input_ids": text[None]} for text in texts], gains)[1, 2] == 0.0
     with pruned(model, [(1, 2)], "none"):
         after = loss(model, texts)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from softmaxlab.probing import examine, load, probe, sequences, texts, watch
-from softmaxlab.probing.conclusions import dormant, kept_positions, massive
+from softmaxlab.probing import load, measure_heads, probe, sequences, texts, watch
 from softmaxlab.probing.definitions import FULL
+from softmaxlab.probing.recommendations import dormant, kept_positions, massive
 from tests.probing.families import batch, build
 
 SAME = 1e-5  # float32 statistics of the same weights
@@ -59,7 +59,7 @@ def offloaded(model):
 @pytest.mark.parametrize("wrap", [compiled, adapted, offloaded])
 def test_a_wrapped_model_gives_the_same_table(wrap):
     inputs = batch("llama", "left")
-    plain = examine(build("llama"), [inputs]).heads
+    plain = measure_heads(build("llama"), [inputs]).heads
     wrapped = wrap(build("llama"))
     with torch.no_grad():
         wrapped(**inputs)  # compiled, if at all, before it is watched
@@ -75,7 +75,7 @@ def test_a_wrapped_model_gives_the_same_table(wrap):
 def test_smollm2_has_a_textbook_sink():
     loaded = load("smollm2")
     (tokens,) = sequences(loaded.tokenizer, texts("licence"), 2048, 1)
-    found = examine(loaded.model, [{"input_ids": tokens[None]}])
+    found = measure_heads(loaded.model, [{"input_ids": tokens[None]}])
     sink = found.heads.groupby("layer")["sink"].mean()
     assert sink[:12].max() <= EARLY + SLACK
     assert sink[12:].min() >= LATE[0] - SLACK

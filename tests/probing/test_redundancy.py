@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from softmaxlab import measure
-from softmaxlab.probing.changes.redundancy import redundancy, similarity
+from softmaxlab.probing.head_similarity import redundancy, similarity
 from softmaxlab.probing.streaming import call
 from tests.probing import families
 from tests.probing.families import batch, build, dense_layers, is_cross

@@ -8,9 +8,9 @@ import torch
 import transformers
 
 from softmaxlab.errors import SpecError
-from softmaxlab.probing.maps.saving import BIAS, MAP, detach, load_swapped, save_swapped, saved_map, swap_of
-from softmaxlab.probing.maps.swap import swapped
-from softmaxlab.probing.models.load import load
+from softmaxlab.probing.load import load
+from softmaxlab.probing.swap.saving import BIAS, MAP, detach, load_swapped, save_swapped, saved_map, swap_of
+from softmaxlab.probing.swap.swapped import swapped
 from tests.probing.checkpoints import llama, tokenizer
 from tests.probing.families import batch, build
 

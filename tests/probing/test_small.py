@@ -11,7 +11,7 @@ import torch
 from softmaxlab import simulate
 from softmaxlab.errors import SpecError
 from softmaxlab.probing import load, loss, quantised
-from softmaxlab.probing.small import LanguageModel, build, corpus, train_and_save, trained
+from softmaxlab.training.language_model import LanguageModel, build, corpus, train_and_save, trained
 
 TINY = {"vocab": 300, "layers": 1, "heads": 2, "width": 16, "context": 64, "batch": 4, "lr": 1e-2}
 OPEN = 50.0  # a gate of 1 in float32

@@ -9,11 +9,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from softmaxlab.probing import watch
 from softmaxlab.probing.streaming import call as calls
-from softmaxlab.probing.streaming.call import Call
+from softmaxlab.probing.streaming.call import AttentionCall
 from softmaxlab.probing.streaming.fast import fast_sums
-from softmaxlab.probing.streaming.passes import Place
-from softmaxlab.probing.streaming.rows import softmax_rows, weight_rows
 from softmaxlab.probing.streaming.sums import sums_of
+from softmaxlab.probing.streaming.tiles import softmax_tile, weights_tile
+from softmaxlab.probing.streaming.tracker import SequenceLayout
 from tests.probing.families import build
 
 AGREES = 1e-5  # float32 scores, per query
@@ -21,22 +21,22 @@ LONG = 2048
 SHARES = ("sparsity", "sink", "entropy", "entropy_normalised", "effective_keys", "keys_above", "total")
 
 
-def place_of(real: torch.Tensor, rows: int) -> Place:
+def place_of(real: torch.Tensor, rows: int) -> SequenceLayout:
     start = real.shape[1] - rows
-    return Place(real[:, start:], real.int().argmax(dim=-1), real, real, 0, start, None)
+    return SequenceLayout(real[:, start:], real.int().argmax(dim=-1), real, real, 0, start, None)
 
 
-def sums(call: Call, place: Place) -> dict[str, torch.Tensor]:
-    return sums_of(call, place, lambda rows, keys, counted: softmax_rows(call, rows, keys, place.first, counted))[0]
+def sums(call: AttentionCall, layout: SequenceLayout) -> dict[str, torch.Tensor]:
+    return sums_of(call, layout, lambda rows, keys, counted: softmax_tile(call, rows, keys, layout.first, counted))[0]
 
 
-def random_call(seed: int, heads: int, groups: int, rows: int, keys: int, masked: bool, learned: bool) -> Call:
+def random_call(seed: int, heads: int, groups: int, rows: int, keys: int, masked: bool, learned: bool) -> AttentionCall:
     draw = torch.Generator().manual_seed(seed)
     q = 2 * torch.randn(2, heads * groups, rows, 4, generator=draw)
     k, v = torch.randn(2, 2, heads, keys, 4, generator=draw)
     mask = torch.rand(2, 1, rows, keys, generator=draw) < 0.7 if masked else None
     sink = torch.randn(heads * groups, generator=draw) if learned else None
-    return Call(torch.nn.Identity(), q, k, v, mask, 0.5, causal=not masked and rows == keys, sink=sink)
+    return AttentionCall(torch.nn.Identity(), q, k, v, mask, 0.5, causal=not masked and rows == keys, sink=sink)
 
 
 calls_of_all_kinds = st.builds(
@@ -50,21 +50,21 @@ calls_of_all_kinds = st.builds(
 
 @given(calls_of_all_kinds, st.integers(1, 400))
 def test_tiles_do_not_matter(call, tile):
-    place = place_of(torch.ones(2, call.lengths[1], dtype=torch.bool), call.lengths[0])
-    whole = sums(call, place)
+    layout = place_of(torch.ones(2, call.lengths[1], dtype=torch.bool), call.lengths[0])
+    whole = sums(call, layout)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(calls, "TILE", tile)
-        parts = sums(call, place)
+        parts = sums(call, layout)
     for name, expected in whole.items():
         torch.testing.assert_close(parts[name], expected, rtol=AGREES, atol=AGREES, msg=name)
 
 
 @given(calls_of_all_kinds)
 def test_shared_keys_are_as_copied_ones(call):
-    place = place_of(torch.ones(2, call.lengths[1], dtype=torch.bool), call.lengths[0])
+    layout = place_of(torch.ones(2, call.lengths[1], dtype=torch.bool), call.lengths[0])
     k, v = (x.repeat_interleave(call.groups, dim=1) for x in (call.k, call.v))
-    copied = Call(call.module, call.q, k, v, call.mask, call.scale, call.causal, sink=call.sink)
-    expected, found = sums(copied, place), sums(call, place)
+    copied = AttentionCall(call.module, call.q, k, v, call.mask, call.scale, call.causal, sink=call.sink)
+    expected, found = sums(copied, layout), sums(call, layout)
     for name in found:
         torch.testing.assert_close(found[name], expected[name], rtol=AGREES, atol=AGREES, msg=name)
 
@@ -79,8 +79,8 @@ def test_softmax_rows_are_rows_of_its_weights(call):
         χ = torch.cat([χ, call.sink.double()[:, None, None].expand(*χ.shape[:-1], 1)], dim=-1)
     w = χ.softmax(dim=-1)[..., :keys]
     first, counted = torch.tensor([0, min(1, keys - 1)]), torch.ones(2, rows)
-    found = softmax_rows(call, slice(0, rows), keys, first, counted)
-    expected = weight_rows(w, first, counted.double(), nowhere=call.sink is not None)
+    found = softmax_tile(call, slice(0, rows), keys, first, counted)
+    expected = weights_tile(w, first, counted.double(), leaks_weight=call.sink is not None)
     for name in ("total", "peak", "first", "entropy", "effective_keys", "columns"):
         torch.testing.assert_close(getattr(found, name).double(), getattr(expected, name), rtol=AGREES, atol=AGREES)
 
@@ -88,9 +88,9 @@ def test_softmax_rows_are_rows_of_its_weights(call):
 def test_float32_holds_over_long_sequences():
     """Sums over 2048 queries of up to 2048 keys, against float64 throughout."""
     call = random_call(0, 2, 2, LONG, LONG, masked=False, learned=False)
-    place = place_of(torch.ones(2, LONG, dtype=torch.bool), LONG)
-    exact = Call(call.module, call.q.double(), call.k.double(), call.v.double(), None, 0.5, causal=True)
-    found, expected, (fast, _, _) = sums(call, place), sums(exact, place), fast_sums(call, place)
+    layout = place_of(torch.ones(2, LONG, dtype=torch.bool), LONG)
+    exact = AttentionCall(call.module, call.q.double(), call.k.double(), call.v.double(), None, 0.5, causal=True)
+    found, expected, (fast, _, _) = sums(call, layout), sums(exact, layout), fast_sums(call, layout)
     for name in SHARES:
         size = expected[name].abs().clamp(min=LONG)
         assert ((found[name] - expected[name]) / size).abs().max() < AGREES, name
@@ -102,10 +102,10 @@ def test_float32_holds_over_long_sequences():
 
 def test_wrong_scale_would_be_noticed():
     call = random_call(0, 2, 1, 9, 9, masked=False, learned=False)
-    other = Call(call.module, call.q, call.k, call.v, None, 0.5001, causal=True)
-    place = place_of(torch.ones(2, 9, dtype=torch.bool), 9)
+    other = AttentionCall(call.module, call.q, call.k, call.v, None, 0.5001, causal=True)
+    layout = place_of(torch.ones(2, 9, dtype=torch.bool), 9)
     with pytest.raises(AssertionError):
-        np.testing.assert_allclose(sums(call, place)["entropy"], sums(other, place)["entropy"], rtol=AGREES)
+        np.testing.assert_allclose(sums(call, layout)["entropy"], sums(other, layout)["entropy"], rtol=AGREES)
 
 
 class Largest(TorchDispatchMode):
@@ -137,7 +137,7 @@ def test_no_tensor_grows_with_the_square_of_the_length(statistics, monkeypatch):
 
 def test_negative_and_empty_rows_of_any_map():
     w = torch.tensor([[[[0.0, 0.0], [2.0, -1.0]]]])
-    found = weight_rows(w, torch.tensor([0]), torch.ones(1, 2))
+    found = weights_tile(w, torch.tensor([0]), torch.ones(1, 2))
     np.testing.assert_allclose(found.total[0, 0], [0, 1])
     np.testing.assert_allclose(found.effective_keys[0, 0, 1], 9 / 5)
     np.testing.assert_allclose(found.entropy[0, 0, 1], np.log(3) - 2 / 3 * np.log(2), rtol=1e-6)

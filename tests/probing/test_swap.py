@@ -7,8 +7,8 @@ import torch
 import softmaxlab.probing.streaming.call as call
 from softmaxlab.attention import MAPS, names
 from softmaxlab.errors import SpecError
-from softmaxlab.probing.maps.swap import swapped
 from softmaxlab.probing.streaming.sites import sites
+from softmaxlab.probing.swap.swapped import swapped
 from softmaxlab.probing.watch import watch
 from tests.probing.families import batch, build
 from tests.probing.plain import plain, tiny

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from softmaxlab.errors import SpecError
-from softmaxlab.probing.maps.saving import save_swapped
-from softmaxlab.probing.maps.swap import swapped
+from softmaxlab.probing.swap.saving import save_swapped
+from softmaxlab.probing.swap.swapped import swapped
 from tests.probing.families import batch, build
 
 SAME = 1e-5  # relative to the largest logit: the same operations in another order

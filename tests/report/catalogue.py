@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from softmaxlab.core.result import Result
+from softmaxlab.errors import MissingExtra
 from softmaxlab.papers.claim import Claim, Finding, Verdict
 from softmaxlab.papers.figure import FigureSpec
 from softmaxlab.report.tasks import DOCUMENT, Probe
@@ -86,17 +87,16 @@ CLAIMS = {
 }
 
 
-def no_extra(folder: Path) -> str:
-    return "the demo model is not installed"
+def no_extra(folder: Path) -> None:
+    raise MissingExtra("the demo model is not installed")
 
 
 PROBE = Probe("tiny", "softmaxlab probe tiny", no_extra)
 
 
-def write_document(folder: Path) -> str:
+def write_document(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / DOCUMENT).write_text("{}")
-    return ""
 
 
 def die() -> None:

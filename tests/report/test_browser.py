@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from softmaxlab.report.shell import asset
+from softmaxlab.report.render import asset
 from tests.report.test_reproduce import done, folder  # noqa: F401  (fixtures)
 
 CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"

@@ -7,13 +7,11 @@ from importlib.metadata import version
 import numpy as np
 import pytest
 
-from softmaxlab.cli import probe as cli_probe
-from softmaxlab.cli import reproduce as cli_reproduce
 from softmaxlab.core.files import DATA
 from softmaxlab.core.result import Result
 from softmaxlab.core.store import Store
 from softmaxlab.errors import MissingExtra, SpecError
-from softmaxlab.probing.models import extra
+from softmaxlab.probing import extra, session
 from softmaxlab.report import kept, tasks
 from tests.report import catalogue
 
@@ -30,7 +28,7 @@ def test_arrays_of_other_code_are_computed_again(tmp_path):
 def test_a_probe_has_a_digest_of_its_own(monkeypatch):
     assert kept.probe_digest() != kept.code_digest()
     own = {path.name for pattern in kept.PROBING for path in kept._root().glob(pattern)}
-    assert own >= {"probe.py", "probe_cut.py", "probe_work.py", "probe_record.py", "probe_pictures.py"}
+    assert own >= {"probe_files.py", "probe_page.py", "probe_pictures.py", "probe.html"}
     monkeypatch.setattr(kept, "version", lambda name: "other" if name == "transformers" else version(name))
     assert kept.probe_digest.__wrapped__() != kept.probe_digest()
     assert kept.code_digest.__wrapped__() == kept.code_digest()
@@ -56,8 +54,8 @@ def test_only_a_missing_extra_excuses_the_probe(tmp_path, monkeypatch, error, mi
     def raise_error(*_, **__):
         raise error
 
-    monkeypatch.setattr(cli_probe, "command", raise_error)
-    record = tasks.measure(tasks.Probe("tiny", "", cli_reproduce.measure), str(tmp_path))
+    monkeypatch.setattr(session.ProbeSession, "run", raise_error)
+    record = tasks.measure(tasks.DEMO_PROBE, str(tmp_path))
     assert record.missing == missing
     assert ("SpecError: broken" in record.error) is not bool(missing)
 

@@ -6,11 +6,11 @@ import numpy as np
 import pandas
 import pytest
 import torch
+from softmaxlab.probing.small import LanguageModel, build, corpus
 
 from softmaxlab.core.simulate import simulate
 from softmaxlab.errors import SpecError
 from softmaxlab.papers.claim import Verdict
-from softmaxlab.probing.small import LanguageModel, build, corpus
 from softmaxlab.studies.claims.mitigation import (
     bias_for,
     falls_again,
@@ -26,6 +26,7 @@ from softmaxlab.studies.figures.bumps import Bumps, bumps
 from softmaxlab.studies.figures.mitigation import Mitigation, losses, recovered, steepest_fall
 from softmaxlab.studies.figures.small_models import SmallModels, seeds_led
 from softmaxlab.training import Induction, Run
+from softmaxlab.training.language_model import LanguageModel, build, corpus
 
 TINY = {"vocab": 300, "layers": 1, "heads": 2, "width": 16, "context": 64, "batch": 4}
 

@@ -5,7 +5,7 @@ import pytest
 
 import softmaxlab as sl
 from softmaxlab.errors import SpecError
-from softmaxlab.probing.streaming.arrays import from_weights
+from softmaxlab.probing.streaming.from_weights import from_weights
 from softmaxlab.training.heads import attention_weights
 
 ROUND_OFF = 1e-12  # the same float64 weights on both sides

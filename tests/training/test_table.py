@@ -10,9 +10,10 @@ from softmaxlab import SpecError, Store
 from softmaxlab.attention import Compare
 from softmaxlab.core.result import Outcome, Result, Status
 from softmaxlab.core.simulate import simulate
+from softmaxlab.core.tables import write_table
 from softmaxlab.training import Classification, Run
 from softmaxlab.training.attempts import record_failure
-from softmaxlab.training.table import LARGEST, frame, has_result, row, write_table
+from softmaxlab.training.table import LARGEST, frame, has_result, row
 
 SPEC = Compare([[[1.0, 2.0]]], maps=("softmax", "linear"))
 RUN = Run(task=Classification(vocab=81), heads=2)
@@ -93,7 +94,7 @@ def test_a_table_that_cannot_be_written_is_refused(tmp_path, monkeypatch):
     table = frame([row(RUN, RUN.key, Store("runs"))])
     with pytest.raises(SpecError, match=r"\.csv or \.parquet file, got 'table.xlsx'"):
         write_table(table, "table.xlsx")
-    monkeypatch.setattr("softmaxlab.training.table._has_duckdb", lambda: False)
+    monkeypatch.setattr("softmaxlab.core.tables._has_duckdb", lambda: False)
     with pytest.raises(SpecError, match="extra 'tables'"):
         write_table(table, "table.parquet")
     assert not list(tmp_path.iterdir())

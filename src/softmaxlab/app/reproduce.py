@@ -3,17 +3,16 @@
 import json
 import shlex
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
 from softmaxlab.core.spec import Record, Spec
+from softmaxlab.probing.options import RECORDED, ProbeOptions, option_name
 
-# Options of `softmaxlab probe` that a report holds one by one, and what they are unless given.
-PROBE_DEFAULTS = {
-    "bos": "auto", "eps": 0.3, "seed": 0, "batch_size": 4, "statistics": "full", "eager": False,
-    "device": None, "device_map": None, "mitigate": None, "prune": None,
-}  # fmt: skip
+# Options of `softmaxlab probe` that a report records one by one, and their defaults.
+PROBE_DEFAULTS = {field.name: field.default for field in fields(ProbeOptions) if field.name in RECORDED}
 
 
 def python(spec: Spec, after: str = "print(result)") -> str:
@@ -47,7 +46,9 @@ def probe_command(report: Mapping[str, Any], patterns: Iterable[str], folder: st
 
 def _option(name: str, value: Any) -> list[str]:
     """An option's words; none if it has no value, is a flag that is not set, or an empty list."""
-    option = f"--{name.replace('_', '-')}"
+    option = option_name(name)
+    if value is False and PROBE_DEFAULTS.get(name) is True:
+        return [option_name(f"no_{name}")]
     if value is True:
         return [option]
     return [] if value is None or value is False or value == "" else [option, str(value)]

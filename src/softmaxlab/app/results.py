@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from softmaxlab.errors import SpecError, unknown
+from softmaxlab.probing.report import DOCUMENT, PATTERNS
 
-REPORT, PROFILE, PATTERNS = "report.json", "profile.csv", "patterns.json"
+PROFILE = "profile.csv"
 DEEPEST = 3  # levels of folders that are searched
 OURS = re.compile(rb'\s*\{\s*"schema"\s*:\s*"softmaxlab\.probe/')  # how a report of a probe begins
 BEGINNING = 200  # bytes
@@ -62,14 +63,14 @@ def load(root: Path, name: str) -> Saved:
         raise unknown("result", name, known)
     folder = root / (name or known[0])
     try:
-        return _load(folder, name or known[0], (folder / REPORT).stat().st_mtime_ns)
+        return _load(folder, name or known[0], (folder / DOCUMENT).stat().st_mtime_ns)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
         raise SpecError(f"result {name or known[0]!r} cannot be read: {type(error).__name__}: {error}") from None
 
 
 @lru_cache(maxsize=2)
 def _names(root: Path, _when: int) -> tuple[str, ...]:
-    found = [path for depth in range(DEEPEST + 1) for path in root.glob("*/" * depth + REPORT)]
+    found = [path for depth in range(DEEPEST + 1) for path in root.glob("*/" * depth + DOCUMENT)]
     inside = [path for path in found if path.resolve().is_relative_to(root.resolve()) and _is_ours(path)]
     return tuple(sorted(str(path.parent.relative_to(root)) for path in inside))
 
@@ -84,7 +85,7 @@ def _is_ours(path: Path) -> bool:
 
 @lru_cache(maxsize=8)
 def _load(folder: Path, name: str, _changed: int) -> Saved:
-    report = json.loads((folder / REPORT).read_text(encoding="utf-8"))
+    report = json.loads((folder / DOCUMENT).read_text(encoding="utf-8"))
     drawn = _beside(folder, PATTERNS)
     saved = {"tokens": [], "patterns": {}} | (json.loads(drawn.read_text(encoding="utf-8")) if drawn else {})
     found = Saved(name, report, _profile(_beside(folder, PROFILE)), saved["tokens"], saved["patterns"])

@@ -1,11 +1,15 @@
 """Options shared by commands."""
 
 import json
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
 
-from softmaxlab.core import plugins
+from softmaxlab.core import plugins, progress
 from softmaxlab.errors import SpecError
 
 
@@ -26,6 +30,18 @@ Out = Annotated[str, typer.Option("--out", help="Folder for results and pictures
 
 def print_json(document: Any) -> None:
     typer.echo(json.dumps(document, indent=1, ensure_ascii=False))
+
+
+@contextmanager
+def quiet_progress() -> Iterator[None]:
+    """Show progress on a terminal only: the log of a pipeline should hold results."""
+    log = logging.getLogger(progress.__name__)
+    before = log.level
+    log.setLevel(before if sys.stderr.isatty() else logging.WARNING)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
 
 
 def parse_settings(pairs: list[str] | None) -> dict[str, Any]:

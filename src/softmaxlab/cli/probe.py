@@ -1,12 +1,16 @@
 """softmaxlab probe: the heads of a pretrained model."""
 
+import sys
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, cast
 
 import typer
+from rich.console import Console
 from typer import Option
 
-from softmaxlab.cli.options import print_json
+from softmaxlab.cli.options import print_json, quiet_progress
+from softmaxlab.errors import SpecError
 
 EXAMPLES = (
     "Examples:  softmaxlab probe smollm2  ·  softmaxlab probe ./folder --text book.txt --length 1024 --out probed"
@@ -54,6 +58,10 @@ Check = Annotated[
     bool, Option("--check", metavar=FLAG, help="Compare with eager attention on a short prefix; exit 1 if off.")
 ]
 Prune = Annotated[int | None, Option(metavar="N", help="Remove N heads greedily: the redundancy curve.")]
+Rule = Annotated[str, Option(metavar="none|count|total", help="Of --prune: remove plainly, or scale the others up.")]
+Unchanged = Annotated[
+    bool, Option("--compare-logits/--no-compare-logits", help="Stop if measuring changes the model's output.")
+]
 Revisions = Annotated[str | None, Option(metavar="A,B,…", help="Checkpoints of a Hub id, one row each.")]
 Attention = Annotated[str | None, Option(metavar="LAYER.HEAD,…", help="Draw these heads' patterns; needs --out.")]
 Json = Annotated[bool, Option("--json", metavar=FLAG, help="Print one JSON document on stdout and nothing else there.")]
@@ -82,6 +90,8 @@ def command(
     mitigate: Mitigate = None,
     check: Check = False,
     prune: Prune = None,
+    rule: Rule = "none",
+    compare_logits: Unchanged = True,
     revisions: Revisions = None,
     attention: Attention = None,
     json: Json = False,
@@ -90,46 +100,37 @@ def command(
 
     Nothing of the checkpoint is run, and nothing is fetched if the files are there. Ctrl-C prints what there is.
     """
-    from softmaxlab.cli import probe_asked as read
-    from softmaxlab.cli.probe_swaps import swaps
-    from softmaxlab.cli.probe_work import work
+    from softmaxlab.probing import options, report
+    from softmaxlab.probing.session import ProbeSession
+    from softmaxlab.report.probe_files import write_probe
+    from softmaxlab.report.probe_terminal import print_probe
 
-    asked = read.Asked(
-        model=model, text=text, length=length, samples=samples, bos=bos, eps=eps, device=device,
-        device_map=device_map, dtype=dtype, batch_size=batch_size, layers=read.numbers(layers, "--layers"), seed=seed,
-        statistics=statistics, eager=eager, out=None if out is None else Path(out).expanduser(), format=format,
-        compare=tuple(compare or ()), swap=swaps(swap or (), bias), mitigate=mitigate, check=check, prune=prune,
-        revisions=read.words(revisions, "--revisions"), attention=read.heads(attention),
+    chosen = options.ProbeOptions(
+        model=model, text=text, length=length, samples=samples, bos=cast(Any, bos), eps=eps, device=device,
+        device_map=device_map, dtype=dtype, batch_size=batch_size, layers=options.parse_layers(layers), seed=seed,
+        statistics=cast(Any, statistics), eager=eager, compare=tuple(compare or ()),
+        swap=options.parse_swaps(swap or (), bias), mitigate=cast(Any, mitigate), check=check, prune=prune,
+        rule=cast(Any, rule), compare_logits=compare_logits,
+        revisions=options.parse_revisions(revisions), attention=options.parse_heads(attention),
     )  # fmt: skip
-    record = work(asked)
-    files = _write(record, asked)
-    _tell(record, asked, files, json)
-    if record.interrupted:
+    if chosen.attention and out is None:
+        raise SpecError("--attention draws pictures: say where with --out FOLDER")
+    folder = None if out is None else Path(out).expanduser()
+    report.check_output(folder, format)
+    with quiet_progress():
+        result = ProbeSession(chosen, partial(typer.echo, err=True), _say_loading).run()
+    with Console(stderr=True).status(f"writing to {folder}"):  # on a terminal only
+        files = [] if folder is None else write_probe(result, folder, format)
+    if json:
+        print_json(result.document() | {"files": [str(file) for file in files]})
+    else:
+        print_probe(result, chosen.layers, files)
+    if result.interrupted:
         raise typer.Exit(INTERRUPTED)
-    if not record.parts.get("check", {"ok": True})["ok"]:
+    if not result.ok:
         raise typer.Exit(1)
 
 
-def _write(record, asked) -> list[Path]:
-    if asked.out is None:
-        return []
-    from rich.console import Console
-
-    from softmaxlab.report.probe_page import write_page
-    from softmaxlab.report.probe_pictures import write_pictures
-    from softmaxlab.report.probe_record import write_files
-
-    with Console(stderr=True).status(f"writing to {asked.out}"):  # on a terminal only
-        pictures = write_pictures(record, asked.out)
-        files = [*write_files(record, asked.out, asked.format), *(path for path, _ in pictures)]
-        return [*files, write_page(record, pictures, asked.out)]
-
-
-def _tell(record, asked, files: list[Path], json: bool) -> None:
-    from softmaxlab.cli.probe_show import show
-    from softmaxlab.report.probe_record import document
-
-    if json:
-        print_json(document(record) | {"files": [str(file) for file in files]})
-    else:
-        show(record, asked.layers, files)
+def _say_loading(name: str) -> None:
+    if sys.stderr.isatty():
+        typer.echo(f"loading {name}", err=True)

@@ -1,6 +1,5 @@
 """softmaxlab reproduce: every figure and claim, then the report."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -8,8 +7,6 @@ import typer
 from softmaxlab.cli.options import Out, Plugin, Preset
 
 EXAMPLES = "Examples:  softmaxlab reproduce  ·  softmaxlab reproduce --preset paper --out runs --report report"
-MODEL = "smollm2"
-LENGTH, SAMPLES = 256, 1
 
 
 def command(
@@ -25,27 +22,9 @@ def command(
     Exit code 1 if a figure fails or a verdict is not the stored one. A claim that fails as stated is a finding.
     """
     from softmaxlab.report.reproduce import reproduce
-    from softmaxlab.report.tasks import Probe
+    from softmaxlab.report.tasks import DEMO_PROBE
 
-    told = f"softmaxlab probe {MODEL} --length {LENGTH} --samples {SAMPLES} --out probed"
-    probe = Probe(MODEL, told, measure)
-    outcome = reproduce(preset, out, report, jobs, probe if model else None)
+    outcome = reproduce(preset, out, report, jobs, DEMO_PROBE if model else None)
     typer.echo(outcome.summary())
     if not outcome.ok:
         raise typer.Exit(1)
-
-
-def measure(folder: Path) -> str:
-    """What `softmaxlab probe` writes, into a folder; the reason if it cannot be made here."""
-    import contextlib
-    import io
-
-    from softmaxlab.cli.probe import command as probe
-    from softmaxlab.errors import MissingExtra
-
-    try:
-        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-            probe(MODEL, length=LENGTH, samples=SAMPLES, out=str(folder))
-    except MissingExtra as error:  # `hf` or `demo`; whatever else goes wrong is a failure
-        return str(error)
-    return ""

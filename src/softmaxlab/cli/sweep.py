@@ -77,11 +77,11 @@ def command(
     Stop it with Ctrl-C and start it again at will: finished runs are kept. A run that fails does not stop the others.
     """
     from softmaxlab.cli.sweep_status import print_status
+    from softmaxlab.core.tables import check_table
     from softmaxlab.training import trackers
     from softmaxlab.training.executors import executor_named
     from softmaxlab.training.presets import is_figure
     from softmaxlab.training.sweep import Sweep, keyed
-    from softmaxlab.training.table import check_table
 
     with _plugin_hint():
         name, specs = _specs(what, preset, parse_settings(settings))

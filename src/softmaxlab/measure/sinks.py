@@ -11,9 +11,9 @@ from torch import Tensor
 
 from softmaxlab.errors import SpecError, unknown
 from softmaxlab.measure.arrays import on_arrays
+from softmaxlab.measure.thresholds import SINK
 from softmaxlab.measure.weights import check_weights
 
-SINK = 0.9  # the paper's threshold for a sink head
 DEFINITIONS = ("per_position", "pooled")
 
 

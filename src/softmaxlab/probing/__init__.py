@@ -1,58 +1,82 @@
 """Heads of pretrained models: measure them, change their map, and see what it costs.
 
-Needs the extra `hf` (transformers), which is imported when a model is first used.
+`ProbeSession(ProbeOptions("smollm2")).run()` is `softmaxlab probe smollm2` as a library. Needs the extra `hf`
+(transformers), which is imported when a model is first used.
 """
 
-from softmaxlab.probing.changes.fold import fold_sink as fold_sink
-from softmaxlab.probing.changes.loss import change as change
-from softmaxlab.probing.changes.loss import loss as loss
-from softmaxlab.probing.changes.prune import prune as prune
-from softmaxlab.probing.changes.prune import pruned as pruned
-from softmaxlab.probing.changes.quantise import quantised as quantised
-from softmaxlab.probing.changes.redundancy import redundancy as redundancy
+import importlib
+from typing import Any
+
 from softmaxlab.probing.compare import compare as compare
 from softmaxlab.probing.compare import compare_tables as compare_tables
-from softmaxlab.probing.conclusions import conclusions as conclusions
-from softmaxlab.probing.maps.saving import detach as detach
-from softmaxlab.probing.maps.saving import load_swapped as load_swapped
-from softmaxlab.probing.maps.saving import save_swapped as save_swapped
-from softmaxlab.probing.maps.saving import swap_of as swap_of
-from softmaxlab.probing.maps.swap import swapped as swapped
-from softmaxlab.probing.models.corpora import batches as batches
-from softmaxlab.probing.models.corpora import sequences as sequences
-from softmaxlab.probing.models.corpora import texts as texts
-from softmaxlab.probing.models.load import load as load
-from softmaxlab.probing.probe import examine as examine
-from softmaxlab.probing.probe import probe as probe
-from softmaxlab.probing.small import LanguageModel as LanguageModel
-from softmaxlab.probing.small import train_and_save as train_and_save
-from softmaxlab.probing.streaming.arrays import from_weights as from_weights
+from softmaxlab.probing.head_similarity import redundancy as redundancy
+from softmaxlab.probing.heads import HeadTables as HeadTables
+from softmaxlab.probing.heads import measure_heads as measure_heads
+from softmaxlab.probing.heads import probe as probe
+from softmaxlab.probing.interventions.fold_sink import fold_sink as fold_sink
+from softmaxlab.probing.interventions.prune import prune as prune
+from softmaxlab.probing.interventions.prune import pruned as pruned
+from softmaxlab.probing.interventions.quantise import quantised as quantised
+from softmaxlab.probing.load import load as load
+from softmaxlab.probing.next_token_loss import change as change
+from softmaxlab.probing.next_token_loss import loss as loss
+from softmaxlab.probing.options import ProbeOptions as ProbeOptions
+from softmaxlab.probing.options import SwapOption as SwapOption
+from softmaxlab.probing.recommendations import recommendations as recommendations
+from softmaxlab.probing.report import ProbeReport as ProbeReport
+from softmaxlab.probing.session import ProbeSession as ProbeSession
+from softmaxlab.probing.streaming.from_weights import from_weights as from_weights
+from softmaxlab.probing.swap.saving import detach as detach
+from softmaxlab.probing.swap.saving import load_swapped as load_swapped
+from softmaxlab.probing.swap.saving import save_swapped as save_swapped
+from softmaxlab.probing.swap.saving import swap_of as swap_of
+from softmaxlab.probing.swap.swapped import swapped as swapped
+from softmaxlab.probing.text import batches as batches
+from softmaxlab.probing.text import sequences as sequences
+from softmaxlab.probing.text import texts as texts
 from softmaxlab.probing.watch import watch as watch
 
 __all__ = [
-    "LanguageModel",
+    "HeadTables",
+    "ProbeOptions",
+    "ProbeReport",
+    "ProbeSession",
+    "SwapOption",
     "batches",
     "change",
     "compare",
     "compare_tables",
-    "conclusions",
     "detach",
-    "examine",
     "fold_sink",
     "from_weights",
     "load",
     "load_swapped",
     "loss",
+    "measure_heads",
     "probe",
     "prune",
     "pruned",
     "quantised",
+    "recommendations",
     "redundancy",
     "save_swapped",
     "sequences",
     "swap_of",
     "swapped",
     "texts",
-    "train_and_save",
     "watch",
 ]
+
+_EARLIER_NAMES = {  # names that moved → where they are now; they stay importable from here
+    "LanguageModel": ("softmaxlab.training.language_model", "LanguageModel"),
+    "train_and_save": ("softmaxlab.training.language_model", "train_and_save"),
+    "examine": ("softmaxlab.probing.heads", "measure_heads"),
+    "conclusions": ("softmaxlab.probing.recommendations", "recommendations"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _EARLIER_NAMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, attribute = _EARLIER_NAMES[name]
+    return getattr(importlib.import_module(module), attribute)

@@ -15,9 +15,10 @@ import torch
 from torch import nn
 
 from softmaxlab.errors import SpecError
-from softmaxlab.probing.changes.loss import Change, Loss, change, lacks_loss, loss
-from softmaxlab.probing.definitions import EPS, FULL, PAPER_EPS
-from softmaxlab.probing.running import as_batches, evaluating, forward
+from softmaxlab.measure.thresholds import SINK, SINK_EPS
+from softmaxlab.probing.definitions import FULL
+from softmaxlab.probing.inference import as_batches, evaluating, forward
+from softmaxlab.probing.next_token_loss import Change, Loss, change, lacks_loss, loss
 from softmaxlab.probing.watch import watch
 
 
@@ -79,20 +80,20 @@ def _sides(a: pandas.DataFrame, b: pandas.DataFrame, name: str) -> pandas.DataFr
 def _shares(a: pandas.DataFrame, b: pandas.DataFrame) -> pandas.DataFrame:
     """Shares of heads whose sink score is above ε: counts of heads, no samples, so without standard error."""
     rows = []
-    for eps in (EPS, PAPER_EPS):
+    for eps in (SINK_EPS, SINK):
         share = [(table["sink"] > eps).mean() if "sink" in table else np.nan for table in (a, b)]
-        told = {"statistic": f"share of heads with sink > {eps}", "a": share[0], "b": share[1]}
-        rows.append({**told, "difference": share[1] - share[0], "se": np.nan})
+        row = {"statistic": f"share of heads with sink > {eps}", "a": share[0], "b": share[1]}
+        rows.append({**row, "difference": share[1] - share[0], "se": np.nan})
     return pandas.DataFrame(rows)
 
 
 def _measured(model: nn.Module, inputs: Sequence[Any]) -> tuple[pandas.DataFrame, Loss | None]:
     """The table of heads, and the loss of the same passes if the model has one."""
-    found = None
-    with watch(model) as seen, evaluating(model), torch.no_grad():
+    measured = None
+    with watch(model) as watcher, evaluating(model), torch.no_grad():
         if lacks_loss(model):
             for batch in inputs:
                 forward(model, batch)
         else:
-            found = loss(model, inputs)
-    return seen.report(), found
+            measured = loss(model, inputs)
+    return watcher.report(), measured

@@ -1,10 +1,6 @@
-"""What every number of a report means, in one sentence each."""
+"""The meaning of every column of a table of heads, in one sentence each."""
 
-from softmaxlab.probing.streaming.rows import ABOVE
-from softmaxlab.probing.streaming.tally import ENOUGH
-
-EPS = 0.3  # the threshold above which the literature speaks of a sink
-PAPER_EPS = 0.9  # the polarization paper's
+from softmaxlab.measure.thresholds import KEY_SHARE, SINK_VISIBILITY
 
 ERROR = "…_se"
 _POOLED = "mean over all queries of all sequences that are not padding, the first query included"
@@ -16,7 +12,7 @@ DEFINITIONS = {
     "entropy": f"Σ −w log w in nats, of |w|/Σ|w| for unnormalised maps, a learned sink as one more term; {_POOLED}",
     "entropy_normalised": "entropy over the log of the number of visible keys, mean as above; 1 for uniform attention",
     "effective_keys": "(Σ|w|)²/Σw² of a row, mean as above: the number of keys a head reads",
-    "keys_above": f"number of keys with more than {ABOVE} of the row's total, mean as above",
+    "keys_above": f"number of keys with more than {KEY_SHARE} of the row's total, mean as above",
     "total": "Σw of a row over real keys, mean as above; 1 for softmax, less with a learned sink or softmax-1",
     "empty": "share of the queries that give no key any weight; they are left out of the means but that of `total`",
     "sink_value": "‖v_0‖ of the first token's value over the mean ‖v‖ of the sequence; mean over sequences",
@@ -25,7 +21,7 @@ DEFINITIONS = {
         "share of the sequences in which α_0 > ε, with α_k the mean weight on key k over the queries that see it"
     ),
     ERROR: "standard error of the mean, with sequences as the independent samples",
-    "sink keys": f"keys with α_k > ε that at least {ENOUGH:.0%} of the queries see",
+    "sink keys": f"keys with α_k > ε that at least {SINK_VISIBILITY:.0%} of the queries see",
 }
 FAST = ("sink", "entropy", "total", "empty", "sink_value", "sink_output", "sink_sequences")
 FULL = (

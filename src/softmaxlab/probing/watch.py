@@ -15,19 +15,19 @@ import pandas
 from torch import Tensor, nn
 
 from softmaxlab.errors import SpecError, unknown
-from softmaxlab.probing.definitions import EPS
+from softmaxlab.measure.thresholds import SINK_EPS
 from softmaxlab.probing.streaming.activations import Activations
-from softmaxlab.probing.streaming.attach import Desk, attached
-from softmaxlab.probing.streaming.call import Call
-from softmaxlab.probing.streaming.eager import eager_sites, told
+from softmaxlab.probing.streaming.attach import SiteState, attached
+from softmaxlab.probing.streaming.call import AttentionCall
+from softmaxlab.probing.streaming.eager import capture_weights, eager_sites
 from softmaxlab.probing.streaming.fast import fast_sums
-from softmaxlab.probing.streaming.passes import Passes
 from softmaxlab.probing.streaming.pattern import pattern_sums
-from softmaxlab.probing.streaming.rows import Rows, softmax_rows, weight_rows
 from softmaxlab.probing.streaming.sites import Site, root
 from softmaxlab.probing.streaming.sums import sums_of, value_sums
 from softmaxlab.probing.streaming.tables import Measured, heads_table, profile_table, sinks_table
 from softmaxlab.probing.streaming.tally import Tally
+from softmaxlab.probing.streaming.tiles import TileStatistics, softmax_tile, weights_tile
+from softmaxlab.probing.streaming.tracker import ForwardTracker
 
 Statistics = Literal["full", "fast"]
 
@@ -41,7 +41,12 @@ class watch:
     """
 
     def __init__(
-        self, model: nn.Module, every: int = 1, statistics: Statistics = "full", eps: float = EPS, eager: bool = False
+        self,
+        model: nn.Module,
+        every: int = 1,
+        statistics: Statistics = "full",
+        eps: float = SINK_EPS,
+        eager: bool = False,
     ) -> None:
         if statistics not in ("full", "fast"):
             raise unknown("statistics", statistics, ("full", "fast"))
@@ -57,11 +62,11 @@ class watch:
         if self._sites:
             raise SpecError("a watch measures one block: make another with watch(model)")
         with ExitStack() as stack:
-            found = self._observe_eagerly(stack) if self.eager else self._observe_calls(stack)
-            self._sites = {site.name: site for site in found}
-            self._passes = Passes(found, self.every)
-            stack.callback(self._passes.close)
-            self._activations = Activations(root(self.model), found, self._passes)
+            sites = self._observe_eagerly(stack) if self.eager else self._observe_calls(stack)
+            self._sites = {site.name: site for site in sites}
+            self._tracker = ForwardTracker(sites, self.every)
+            stack.callback(self._tracker.close)
+            self._activations = Activations(root(self.model), sites, self._tracker)
             stack.callback(self._activations.close)
             self._entered = stack.pop_all()
         return self
@@ -72,16 +77,16 @@ class watch:
         self._entered.close()
 
     def _observe_calls(self, stack: ExitStack) -> list[Site]:
-        desks = stack.enter_context(attached(self.model))
-        for desk in desks:
-            desk.observers.append(self._add_call)
-            stack.callback(desk.observers.remove, self._add_call)
-        return [desk.site for desk in desks]
+        states = stack.enter_context(attached(self.model))
+        for state in states:
+            state.observers.append(self._add_call)
+            stack.callback(state.observers.remove, self._add_call)
+        return [state.site for state in states]
 
     def _observe_eagerly(self, stack: ExitStack) -> list[Site]:
-        found = eager_sites(self.model)
-        stack.enter_context(told(self.model, found, self._add_weights))
-        return found
+        modules = eager_sites(self.model)
+        stack.enter_context(capture_weights(self.model, modules, self._add_weights))
+        return modules
 
     def report(self, kind: Literal["self", "cross"] = "self") -> pandas.DataFrame:
         """One row per layer and head; `kind="cross"` for the cross-attention of an encoder–decoder."""
@@ -102,29 +107,29 @@ class watch:
     def _measured(self, kind: str) -> Measured:
         if kind not in ("self", "cross"):
             raise unknown("kind", kind, ("self", "cross"))
-        found = [(self._sites[name], tally.closed()) for name, tally in self.tallies.items()]
-        rows = ((site.layer, site.name, tally) for site, tally in found if site.kind == kind)
+        closed = [(self._sites[name], tally.closed()) for name, tally in self.tallies.items()]
+        rows = ((site.layer, site.name, tally) for site, tally in closed if site.kind == kind)
         return sorted(rows, key=lambda row: row[0])
 
-    def _add_call(self, desk: Desk, call: Call, out: Tensor) -> None:
-        if not self._passes.running(desk.site):
+    def _add_call(self, state: SiteState, call: AttentionCall, out: Tensor) -> None:
+        if not self._tracker.running(state.site):
             return
-        place = self._passes.place(desk.site, call.shape, call.mask, call.q.device)
+        layout = self._tracker.layout(state.site, call.shape, call.mask, call.q.device)
 
-        def measure(rows: slice, keys: int, counted: Tensor) -> Rows:
-            if desk.weigh is None:
-                return softmax_rows(call, rows, keys, place.first, counted)
-            return weight_rows(desk.weigh(call, rows, keys), place.first, counted, desk.nowhere)
+        def measure(rows: slice, keys: int, counted: Tensor) -> TileStatistics:
+            if state.weigh is None:
+                return softmax_tile(call, rows, keys, layout.first, counted)
+            return weights_tile(state.weigh(call, rows, keys), layout.first, counted, state.leaks_weight)
 
-        fast = fast_sums(call, place) if self.statistics == "fast" and desk.weigh is None else None
-        sums, first, total = fast or sums_of(call, place, measure)
-        self._tally(desk.site).add(sums | value_sums(call.v, place, first, total, out), place)
+        fast = fast_sums(call, layout) if self.statistics == "fast" and state.weigh is None else None
+        sums, first, total = fast or sums_of(call, layout, measure)
+        self._tally(state.site).add(sums | value_sums(call.v, layout, first, total, out), layout)
 
     def _add_weights(self, site: Site, weights: Tensor) -> None:
-        if self._passes.running(site):
+        if self._tracker.running(site):
             B, H, rows, keys = weights.shape
-            place = self._passes.place(site, (B, H, rows, keys), None, weights.device)
-            self._tally(site).add(pattern_sums(weights, place, hasattr(site.module, "sinks")), place)
+            layout = self._tracker.layout(site, (B, H, rows, keys), None, weights.device)
+            self._tally(site).add(pattern_sums(weights, layout, hasattr(site.module, "sinks")), layout)
 
     def _tally(self, site: Site) -> Tally:
         return self.tallies.setdefault(site.name, Tally(self.eps))

@@ -21,7 +21,7 @@ from softmaxlab.papers.evidence import Finding, Verdict
 
 SHOWING = ("report", "cli", "app")  # folders that only show what others compute
 SOURCES = (".py", ".csv", ".json")
-PROBING = ("cli/probe*.py", "report/probe_*.py")  # in those folders, what works on a probe
+PROBING = ("report/probe_*.py", "report/render.py", "report/templates/probe.html")  # what shows a probe
 
 
 @cache

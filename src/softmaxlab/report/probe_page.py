@@ -2,7 +2,6 @@
 
 import base64
 import math
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -10,174 +9,126 @@ import pandas
 
 from softmaxlab import __version__
 from softmaxlab.core.files import atomic
-from softmaxlab.report.probe_record import Record, definitions, document, heads_table, layers_table, thresholds
-from softmaxlab.report.shell import asset
+from softmaxlab.probing.report import PAGE, ProbeReport
+from softmaxlab.probing.summary import Subject, heads_table, layers_table, sink_thresholds
+from softmaxlab.report.render import asset, render
 
-STYLE = """
-:root { color-scheme: light dark; --line: #8886; --back: #fff; --mark: #0072b2; }
-@media (prefers-color-scheme: dark) { :root { --back: #16181c; --mark: #56b4e9; } }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 76rem; margin: 2rem auto; padding: 0 1rem;
-  background: var(--back); }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .9rem; }
-th, td { text-align: right; padding: .2rem .6rem; border-bottom: 1px solid var(--line); white-space: nowrap; }
-th { position: sticky; top: 0; background: var(--back); }
-th:first-child, td:first-child { text-align: left; }
-.sortable th button { font: inherit; font-weight: 600; color: inherit; background: none; border: 0; padding: 0;
-  cursor: pointer; }
-.sortable th[aria-sort=ascending] button::after { content: " ▲"; }
-.sortable th[aria-sort=descending] button::after { content: " ▼"; }
-img { max-width: 100%; background: white; }
-figure { margin: 1.5rem 0; }
-.wide { overflow: auto; max-height: 36rem; }
-.do { border-left: .3rem solid var(--mark); padding-left: 1rem; }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1rem; font-size: .9rem; }
-dt { font-weight: 600; } dd { margin: 0; }
-@media (max-width: 40rem) { dl { display: block; } }
-"""
 DIGITS = {"entropy": 2, "effective_keys": 1, "keys_above": 2, "top": 1, "median": 2, "ratio": 0, "kurtosis": 0}
-UNSHOWN = ("queries", "sequences", "module")  # of the tables by head; they are in the files
+UNSHOWN = ("queries", "sequences", "module")  # columns of the tables by head that only the files have
+UNKNOWN = "·"
 
 
-def write_page(record: Record, pictures: list[tuple[Path, str]], folder: Path) -> Path:
-    """Write index.html."""
-    path = folder / "index.html"
-    told = document(record)
-    title = f"Heads of {record.about}"
-    body = _beginning(record, told) + _tables(record) + _pictures(pictures) + _ending(told)
-    page = (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        f'<meta name="viewport" content="width=device-width, initial-scale=1"><title>{escape(title)}</title>'
-        f"<style>{STYLE}</style></head><body><h1>{escape(title)}</h1>{body}<script>{asset('sort.js')}</script></body></html>\n"
+def write_page(report: ProbeReport, pictures: list[tuple[Path, str]], folder: Path) -> Path:
+    """Write index.html; `pictures` are files and captions."""
+    document = report.document()
+    page = render(
+        "probe.html",
+        title=f"Heads of {report.about}",
+        interrupted=report.interrupted,
+        text=report.text | {"calibration": report.text.get("calibration")},
+        eps=f"{report.eps:g}",
+        uniform=", ".join(f"{score:.4f} ({kind})" for kind, score in report.text["uniform_sink"].items()),
+        recommendations=document["conclusions"],
+        summary_names=_summary_names(report),
+        summary_rows=[_summary_row(row, report) for row in document["subjects"]],
+        notes=report.notes,
+        subjects=[_subject(subject, report) for subject in report.subjects],
+        definitions=document["definitions"],
+        parts={name: _table(pandas.DataFrame(rows)) for name, rows in _parts(report.parts).items()},
+        pictures=[{"data": base64.b64encode(path.read_bytes()).decode(), "caption": text} for path, text in pictures],
+        origin=_origin(document),
+        version=__version__,
+        script=asset("sort.js"),
     )
+    path = folder / PAGE
     with atomic(path) as draft:
         draft.write_text(page, encoding="utf-8")
     return path
 
 
-def _beginning(record: Record, told: dict[str, Any]) -> str:
-    """What was measured, the headline, and what to do."""
-    text, subjects = record.text, []
-    uniform = ", ".join(f"{score:.4f} ({kind})" for kind, score in text["uniform_sink"].items())
-    for row in told["subjects"]:
-        shares = [f"{row['share_above_eps']:.1%}", f"{row['share_above_0.9']:.1%}"][: len(thresholds(record.eps))]
-        numbers = [_cell(row.get(name), name) for name in ("sink", "sparsity", "entropy", "total", "top")]
-        subjects.append([row["subject"], numbers[0], *shares, *numbers[1:], _with_error(row["loss"], ""),
-                         _with_error(row["loss_change"], "+")])  # fmt: skip
-    header = ["subject", "sink", *thresholds(record.eps), "sparsity", "entropy", "total", "top", "loss", "Δloss"]
-    stopped = "<p><b>Interrupted: the numbers are of the text read until then.</b></p>" if record.interrupted else ""
-    lines = "".join(f"<p>{escape(line)}</p>" for line in told["conclusions"])
-    notes = "".join(f"<p>Note: {escape(note)}.</p>" for note in record.notes)
-    fitted = f" Fitted on {escape(text['calibration'])}." if text.get("calibration") else ""
-    about = f"{text['sequences']} sequences of T = {text['T']} tokens of {text['name']}; {text['token_0']}"
-    return (
-        f"{stopped}<p>{escape(about)}. ε = {record.eps:g}. Uniform attention would have a sink score of {uniform}."
-        f'{fitted}</p><div class="do">{lines}</div><div class="wide">{_table(header, subjects)}</div>{notes}'
-    )
+def _summary_names(report: ProbeReport) -> list[str]:
+    return ["subject", "sink", *sink_thresholds(report.eps), "sparsity", "entropy", "total", "top", "loss", "Δloss"]
 
 
-def _with_error(found: dict[str, Any] | None, sign: str) -> str:
-    if found is None:
-        return "·"
-    error = "·" if found["se"] is None else f"{found['se']:.4f}"
-    return f"{found['mean']:{sign}.4f} ± {error}"
+def _summary_row(row: dict[str, Any], report: ProbeReport) -> list[str]:
+    """The cells of one subject; with ε = 0.9 both thresholds are one column."""
+    shares = [f"{row['share_above_eps']:.1%}", f"{row['share_above_0.9']:.1%}"][: len(sink_thresholds(report.eps))]
+    sink, *numbers = (_cell(row.get(name), name) for name in ("sink", "sparsity", "entropy", "total", "top"))
+    return [row["subject"], sink, *shares, *numbers, _with_error(row["loss"], ""), _with_error(row["loss_change"], "+")]
 
 
-def _pictures(pictures: list[tuple[Path, str]]) -> str:
-    parts = []
-    for path, caption in pictures:
-        data = base64.b64encode(path.read_bytes()).decode()
-        image = f'<img alt="{escape(caption)}" src="data:image/png;base64,{data}">'
-        parts.append(f"<figure>{image}<figcaption>{escape(caption)}</figcaption></figure>")
-    return "".join(parts)
+def _with_error(value: dict[str, Any] | None, sign: str) -> str:
+    if value is None:
+        return UNKNOWN
+    error = UNKNOWN if value["se"] is None else f"{value['se']:.4f}"
+    return f"{value['mean']:{sign}.4f} ± {error}"
 
 
-def _tables(record: Record) -> str:
-    """Every head, every layer, what the columns mean; then other results."""
-    parts = []
-    for subject in record.subjects:
-        found, name = subject.found, escape(subject.label)
-        opened = " open" if subject is record.subjects[0] else ""
-        parts.append(f"<details{opened}><summary><b>{name}</b>: every head; a click on a column sorts by it</summary>")
-        parts.append(f"{_frame(_shown(heads_table(found)))}</details>")
-        parts.append(f"<details><summary>{name} by layer</summary>{_frame(_shown(_by_layer(record, found)))}</details>")
-        if len(found.cross):
-            parts.append(f"<details><summary>{name}, cross-attention</summary>{_frame(_shown(found.cross))}</details>")
-        parts.append(f"<details><summary>{name}, activations</summary>{_frame(found.activations)}</details>")
-    means = definitions(record.eps).items()
-    listed = "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in means)
-    parts.append(f"<h2>What the columns mean</h2><dl>{listed}</dl>")
-    for name, rows in _extra(record.parts).items():
-        parts.append(f"<h2>{escape(name)}</h2>{_frame(pandas.DataFrame(rows))}")
-    return "".join(parts)
+def _subject(subject: Subject, report: ProbeReport) -> dict[str, Any]:
+    """A subject's tables by the title they are shown under."""
+    measured = subject.tables
+    by_layer: Any = layers_table(measured, report.eps)
+    first = ["layer", "heads", *sink_thresholds(report.eps)]
+    tables = {
+        "every head; a click on a column sorts by it": _for_reading(heads_table(measured)),
+        "by layer": _for_reading(by_layer[[*first, *(name for name in by_layer.columns if name not in first)]]),
+        "cross-attention": _for_reading(measured.cross),
+        "activations": measured.activations,
+    }
+    shown = {name: _table(table) for name, table in tables.items() if len(table) or name != "cross-attention"}
+    return {"label": subject.label, "is_first": subject is report.subjects[0], "tables": shown}
 
 
-def _by_layer(record: Record, found: Any) -> pandas.DataFrame:
-    table: Any = layers_table(found, record.eps)
-    counts = ["heads", *thresholds(record.eps)]
-    return table[["layer", *counts, *(name for name in table.columns if name not in ("layer", *counts))]]
-
-
-def _shown(table: Any) -> pandas.DataFrame:
-    """Without errors and counts, which the files have: a page is to be read."""
+def _for_reading(table: Any) -> pandas.DataFrame:
+    """A table without errors and counts, which the files have."""
     return table[[name for name in table.columns if not name.endswith("_se") and name not in UNSHOWN]]
 
 
-def _extra(parts: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    """Other results as tables."""
-    found = {}
+def _parts(parts: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """Title → rows of what was measured beside the heads."""
+    tables = {}
     if "check" in parts:
-        found["Against eager attention"] = parts["check"]["statistics"]
+        tables["Against eager attention"] = parts["check"]["statistics"]
+    if "dormant_removed" in parts:
+        removed = parts["dormant_removed"]
+        row = {"heads removed": len(removed["heads"]), "Δloss": removed["loss_change"], "standard error": removed["se"]}
+        tables["All dormant heads removed"] = [row]
     if "mitigation" in parts:
-        found["Folding the sink away"] = parts["mitigation"]["rows"]
+        tables["Folding the sink away"] = parts["mitigation"]["rows"]
     if "pruning" in parts:
-        found["Heads removed one by one"] = parts["pruning"]
-        found["How alike heads of a layer are"] = parts["similarity"]["pairs"]
-    return found
+        tables["Heads removed one by one"] = parts["pruning"]
+        tables["How alike heads of a layer are"] = parts["similarity"]["pairs"]
+    return tables
 
 
-def _ending(told: dict[str, Any]) -> str:
-    """What is needed to do it again."""
-    pairs = [
-        (f"{part} {key}", value)
-        for part in ("model", "text", "settings", "versions")
-        for key, value in told[part].items()
+def _origin(document: dict[str, Any]) -> list[list[str]]:
+    """What is needed to do it again: name, value."""
+    sections = ("model", "text", "settings", "versions")
+    pairs = [(f"{section} {key}", value) for section in sections for key, value in document[section].items()]
+    return [
+        [name, UNKNOWN if value is None else str(value)] for name, value in pairs if not isinstance(value, (dict, list))
     ]
-    rows = [
-        [name, "·" if value is None else str(value)] for name, value in pairs if not isinstance(value, (dict, list))
-    ]
-    return f"<h2>Where the numbers come from</h2>{_table(['', ''], rows)}<p>softmaxlab {__version__}</p>"
 
 
-def _frame(table: pandas.DataFrame) -> str:
-    """A table that can be sorted by every column."""
+def _table(table: pandas.DataFrame) -> dict[str, Any]:
+    """Names and cells; a cell has the text that is shown and the number that a column is sorted by."""
     names = [str(name) for name in table.columns]
-    head = "".join(f'<th scope="col"><button type="button">{escape(name)}</button></th>' for name in names)
-    rows = (
-        "".join(_td(value, name) for name, value in zip(names, row)) for row in table.itertuples(index=False, name=None)
-    )
-    body = "".join(f"<tr>{cells}</tr>" for cells in rows)
-    return (
-        '<div class="wide"><table class="sortable" data-first="descending">'
-        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
-    )
+    rows = [
+        [{"text": _cell(value, name), "sort": _sort_key(value)} for name, value in zip(names, row)]
+        for row in table.itertuples(index=False, name=None)
+    ]
+    return {"names": names, "rows": rows}
 
 
-def _td(value: Any, name: str) -> str:
-    known = isinstance(value, (int, float)) and not math.isnan(value)  # truth too: a "no" is shown as nothing
-    exact = f' data-sort="{value:.8g}"' if known else ""
-    return f"<td{exact}>{escape(_cell(value, name))}</td>"
-
-
-def _table(header: list[str], rows: list[list[str]]) -> str:
-    head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in header)
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+def _sort_key(value: Any) -> str | None:
+    is_number = isinstance(value, (int, float)) and not math.isnan(value)  # a truth value too: a "no" is shown empty
+    return f"{value:.8g}" if is_number else None
 
 
 def _cell(value: Any, name: str) -> str:
     """Plain digits, as many as the column needs; powers of ten only where nothing else would show."""
     if value is None or value is pandas.NA or (isinstance(value, float) and math.isnan(value)):
-        return "·"
+        return UNKNOWN
     if isinstance(value, bool):
         return "yes" if value else ""
     if not isinstance(value, float):

@@ -1,14 +1,13 @@
 """What every page has: head, navigation, style and script inside, and the few parts that pages are made of."""
 
 from collections.abc import Sequence
-from functools import cache
 from html import escape
-from importlib.resources import files
 from pathlib import Path
 
 from softmaxlab import __version__
 from softmaxlab.core.files import atomic
 from softmaxlab.report.prose import bare, plain
+from softmaxlab.report.render import asset
 
 # an empty picture as icon: without one, browsers ask for favicon.ico
 HEAD = (
@@ -23,11 +22,6 @@ NAVIGATION = (
     ("benchmarks.html", "Benchmarks"),
     ("machine.html", "Machine"),
 )
-
-
-@cache
-def asset(name: str) -> str:
-    return files("softmaxlab.report").joinpath(name).read_text(encoding="utf-8")
 
 
 def write_page(folder: Path, name: str, title: str, body: str) -> None:

@@ -13,6 +13,7 @@ from softmaxlab.core.files import DATA, atomic
 from softmaxlab.core.result import Result
 from softmaxlab.core.simulate import simulate
 from softmaxlab.core.store import Store
+from softmaxlab.errors import MissingExtra
 from softmaxlab.papers.claim import Claim, check
 from softmaxlab.papers.figure import FigureSpec
 from softmaxlab.plotting.journal import save
@@ -27,11 +28,25 @@ DOCUMENT = "report.json"  # of a probe: what its page is made from
 
 @dataclasses.dataclass(frozen=True)
 class Probe:
-    """How a real model is measured: `measure(folder)` writes files there and gives the reason if it cannot."""
+    """The probe of a real model: a name, the command that makes it again, and `write(folder)`, which makes it."""
 
     name: str
     command: str
-    measure: Callable[[Path], str]
+    write: Callable[[Path], object]
+
+
+def write_demo_probe(folder: Path) -> None:
+    """Probe the demo model and write every file of the probe to a folder."""
+    from softmaxlab.probing.session import ProbeOptions, ProbeSession  # slow, and of use only where a model is measured
+    from softmaxlab.report.probe_files import write_probe
+
+    write_probe(ProbeSession(ProbeOptions(DEMO, length=LENGTH, samples=SAMPLES)).run(), folder)
+
+
+DEMO, LENGTH, SAMPLES = "smollm2", 256, 1
+DEMO_PROBE = Probe(
+    DEMO, f"softmaxlab probe {DEMO} --length {LENGTH} --samples {SAMPLES} --out probed", write_demo_probe
+)
 
 
 def drawn_already(spec: FigureSpec, out: str, path: Path) -> Drawn | None:
@@ -115,15 +130,17 @@ def probed_already(probe: Probe, out: str) -> Probed | None:
 
 
 def measure(probe: Probe, out: str) -> Probed:
-    """A probe into the store's folder; one that cannot be made here is tried again next time."""
+    """Write a probe into the store's folder; one that cannot be made here is tried again next time."""
     path = probe_record(probe, out)
     try:
-        from softmaxlab.report.probe_pictures import CAPTIONS  # slow, and of use only where a model is measured
+        from softmaxlab.report.probe_pictures import CAPTIONS
 
         record = Probed(probe.name, probe.command, probe_digest(), CAPTIONS)
         path.unlink(missing_ok=True)  # it is not of the files that are written now
-        if missing := probe.measure(path.with_suffix("")):
-            return dataclasses.replace(record, missing=missing)
+        try:
+            probe.write(path.with_suffix(""))
+        except MissingExtra as error:  # `hf` or `demo`; whatever else goes wrong is a failure
+            return dataclasses.replace(record, missing=str(error))
         keep(record, path)
     except Exception:
         return Probed(probe.name, probe.command, probe_digest(), error=traceback.format_exc())

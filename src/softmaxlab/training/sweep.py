@@ -12,12 +12,13 @@ from softmaxlab.core.progress import Progress
 from softmaxlab.core.result import Outcome
 from softmaxlab.core.spec import Spec
 from softmaxlab.core.store import Store
+from softmaxlab.core.tables import write_table
 from softmaxlab.errors import SpecError, StoreError
 from softmaxlab.training.attempts import FOLDER, record_failure
 from softmaxlab.training.estimate import Seconds, cost_of, in_order
 from softmaxlab.training.executors import Executor, executor_named
 from softmaxlab.training.status import alike, by_likeness, in_store
-from softmaxlab.training.table import NOT_RUN, frame, has_result, row, write_table
+from softmaxlab.training.table import NOT_RUN, frame, has_result, row
 from softmaxlab.training.table_file import TableFile, Throttle, spec_of
 
 if TYPE_CHECKING:

@@ -7,18 +7,14 @@ as infinite; arrays over 4096 numbers are left out.
 """
 
 import json
-import sys
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from softmaxlab.core.files import atomic
 from softmaxlab.core.result import Outcome, Result
 from softmaxlab.core.spec import Record, Spec
 from softmaxlab.core.store import Store
-from softmaxlab.errors import SpecError
 from softmaxlab.training.attempts import failure
 
 if TYPE_CHECKING:
@@ -60,44 +56,6 @@ def frame(rows: Sequence[dict[str, Any]]) -> "pandas.DataFrame":
     import pandas
 
     return pandas.DataFrame(rows, columns=list(dict.fromkeys(name for row in rows for name in row)))
-
-
-def write_table(table: "pandas.DataFrame", path: str | Path) -> Path:
-    """Write a table as .csv, or as .parquet with the extra `tables`; all or nothing."""
-    path = check_table(path)
-    with atomic(path) as draft:
-        if path.suffix == ".csv":
-            table.to_csv(draft, index=False)
-        else:
-            _write_parquet(table, draft)
-    return path
-
-
-def check_table(path: str | Path) -> Path:
-    """Refuse a table that could not be written, before the work of filling it."""
-    path = Path(path)
-    if path.suffix not in (".csv", ".parquet"):
-        raise SpecError(f"a table is a .csv or .parquet file, got {str(path)!r}")
-    if path.suffix == ".parquet" and not _has_duckdb():
-        raise SpecError("parquet needs the extra 'tables': pip install 'softmaxlab[tables]'")
-    return path
-
-
-def _has_duckdb() -> bool:
-    import importlib.util
-
-    return "duckdb" in sys.modules or importlib.util.find_spec("duckdb") is not None
-
-
-def _write_parquet(table: "pandas.DataFrame", path: Path) -> None:
-    import duckdb
-
-    # nothing is to be fetched from the network
-    with duckdb.connect(
-        config={"autoload_known_extensions": False, "autoinstall_known_extensions": False}
-    ) as connection:
-        connection.register("runs", table)
-        connection.sql("SELECT * FROM runs").write_parquet(str(path))
 
 
 def _fields(record: Record, prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -13,8 +13,9 @@ from typing import Any
 from softmaxlab.core.files import atomic
 from softmaxlab.core.result import Outcome
 from softmaxlab.core.spec import Record, Spec, from_plain
+from softmaxlab.core.tables import check_table, write_table
 from softmaxlab.errors import SpecError
-from softmaxlab.training.table import check_table, frame, has_result, write_table
+from softmaxlab.training.table import frame, has_result
 
 ENDED = (str(Outcome.DONE), str(Outcome.DIVERGED))
 WORDS = ("key", "kind", "status", "sentence")  # columns that are text whatever it looks like

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 import softmaxlab as sl
+from softmaxlab.core.tables import write_table
 from softmaxlab.errors import SpecError
 from softmaxlab.papers.claim import Verdict, check
 from softmaxlab.papers.polarization import runs
@@ -13,7 +14,7 @@ from softmaxlab.papers.polarization.claims import training as claims_training
 from softmaxlab.papers.polarization.claims.training import CLAIMS
 from softmaxlab.papers.polarization.run_groups import NORMALISED, OTHERS
 from softmaxlab.training import Classification, Induction, Run
-from softmaxlab.training.table import frame, row, write_table
+from softmaxlab.training.table import frame, row
 
 CLAIM = {claim.id.removeprefix("polarization/"): claim for claim in CLAIMS}
 ALIKE, UNLIKE = 1.0, 0.2

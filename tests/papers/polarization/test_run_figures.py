@@ -7,12 +7,13 @@ import pandas
 import pytest
 
 import softmaxlab as sl
+from softmaxlab.core.tables import write_table
 from softmaxlab.errors import SpecError
 from softmaxlab.papers.polarization.figures import fig01, fig04, fig05, fig06, fig08
 from softmaxlab.papers.polarization.runs import read_runs
 from softmaxlab.training import Classification, Induction, Run
 from softmaxlab.training.presets import MAPS
-from softmaxlab.training.table import frame, row, write_table
+from softmaxlab.training.table import frame, row
 
 NAN = float("nan")
 

@@ -9,8 +9,8 @@ import pandas
 import torch
 from torch import Tensor, nn
 
-from softmaxlab.probing.streaming.passes import Passes, Place
 from softmaxlab.probing.streaming.sites import Site
+from softmaxlab.probing.streaming.tracker import ForwardTracker, SequenceLayout
 
 SAMPLED = 1 << 16  # entries, evenly spaced, that the median of a pass is taken from
 COLUMNS = ("layer", "top", "median", "ratio", "position", "token", "dimension", "kurtosis", "module")
@@ -19,11 +19,11 @@ COLUMNS = ("layer", "top", "median", "ratio", "position", "token", "dimension", 
 class Activations:
     """The largest |h| of each layer over all tokens that are not padding."""
 
-    def __init__(self, top: nn.Module, found: list[Site], passes: Passes) -> None:
-        firsts = {site.block: site for site in reversed(found) if not site.cross}
+    def __init__(self, top: nn.Module, sites: list[Site], tracker: ForwardTracker) -> None:
+        firsts = {site.block: site for site in reversed(sites) if not site.cross}
         self._layers = dict(sorted(firsts.items(), key=lambda pair: pair[1].layer))
-        self._passes = passes
-        self._found: dict[str, dict[str, Any]] = {}
+        self._tracker = tracker
+        self._records: dict[str, dict[str, Any]] = {}
         self._hooks = [top.get_submodule(name).register_forward_hook(self._hook(name)) for name in self._layers]
 
     def close(self) -> None:
@@ -32,19 +32,19 @@ class Activations:
 
     def table(self) -> pandas.DataFrame:
         """One row per layer; `position` counts from the first token that is not padding."""
-        rows = [self._row(layer, name) for layer, name in enumerate(self._layers) if name in self._found]
+        rows = [self._row(layer, name) for layer, name in enumerate(self._layers) if name in self._records]
         return pandas.DataFrame(rows, columns=list(COLUMNS))
 
     def _row(self, layer: int, name: str) -> dict[str, Any]:
-        found = self._found[name]
-        median, moments = found["median"] / found["passes"], found["moments"] / found["count"]
-        told = {key: found[key] for key in ("top", "position", "token", "dimension")}
+        record = self._records[name]
+        median, moments = record["median"] / record["passes"], record["moments"] / record["count"]
+        largest = {key: record[key] for key in ("top", "position", "token", "dimension")}
         kurtosis = float(moments[1] / moments[0] ** 2)
         return {
             "layer": layer,
-            **told,
+            **largest,
             "median": median,
-            "ratio": found["top"] / median,
+            "ratio": record["top"] / median,
             "kurtosis": kurtosis,
             "module": name,
         }
@@ -53,34 +53,34 @@ class Activations:
         def after(_: nn.Module, args: tuple, output: Any) -> None:
             h = output[0] if isinstance(output, tuple) else output
             site = self._layers[name]
-            if not (self._passes.running(site) and isinstance(h, Tensor) and h.dim() == 3):
+            if not (self._tracker.running(site) and isinstance(h, Tensor) and h.dim() == 3):
                 return
-            place = self._passes.latest[site.name]
-            if h.shape[:2] == place.counted.shape:  # attention within windows has a batch of its own
+            layout = self._tracker.latest[site.name]
+            if h.shape[:2] == layout.counted.shape:  # attention within windows has a batch of its own
                 with torch.no_grad():
-                    self._add(name, h.detach().float(), place)
+                    self._add(name, h.detach().float(), layout)
 
         return after
 
-    def _add(self, name: str, h: Tensor, place: Place) -> None:
-        real = h[place.counted]  # [tokens, dimension]
+    def _add(self, name: str, h: Tensor, layout: SequenceLayout) -> None:
+        real = h[layout.counted]  # [tokens, dimension]
         if real.numel() == 0:
             return
         size = real.abs().flatten()
         top, index = size.max(dim=0)
         row, dimension = divmod(int(index), h.shape[-1])
-        sample, token = place.counted.nonzero()[row].tolist()
+        sample, token = layout.counted.nonzero()[row].tolist()
         median = size[:: size.numel() // SAMPLED | 1].median().item()  # an odd step meets all dimensions
         square = real.square()
         moments = torch.stack([x.sum(dtype=torch.float64) for x in (square, square.square())])
         new = {"passes": 0, "median": 0.0, "count": 0, "moments": torch.zeros(2, dtype=torch.float64), "top": -1.0}
-        found = self._found.setdefault(name, new)
-        found["passes"] += 1
-        found["median"] += median
-        found["count"] += real.numel()
-        found["moments"] += moments.cpu()
-        if not top.item() <= found["top"]:  # also if it is no number, which is then told
-            ids = place.ids
-            told = -1 if ids is None or ids.shape[1] <= token else int(ids[sample, token])
-            position = place.start + token - int(place.origin[sample])
-            found.update(top=top.item(), position=position, token=told, dimension=dimension)
+        record = self._records.setdefault(name, new)
+        record["passes"] += 1
+        record["median"] += median
+        record["count"] += real.numel()
+        record["moments"] += moments.cpu()
+        if not top.item() <= record["top"]:  # also if it is NaN, which is then reported
+            ids = layout.ids
+            id = -1 if ids is None or ids.shape[1] <= token else int(ids[sample, token])
+            position = layout.start + token - int(layout.origin[sample])
+            record.update(top=top.item(), position=position, token=id, dimension=dimension)

@@ -24,7 +24,7 @@ HARMLESS = frozenset({  # arguments that change no weight, or whose effect the m
 
 
 @dataclass(frozen=True, eq=False)
-class Call:
+class AttentionCall:
     """q [B, H, Tq, D], k and v [B, H_kv, Tk, D]; `mask` True = visible, or added to the scores."""
 
     module: nn.Module
@@ -97,13 +97,13 @@ class Call:
             else:
                 yield rows, keys if self.mask is None else _reach(self.mask[:, :, rows, :keys])
 
-    def weigh(self, weights: Tensor) -> Tensor:
+    def weighted_values(self, weights: Tensor) -> Tensor:
         """Σ_j w_ij v_j [B, H, rows, D] of weights [B, H, rows, keys], in the type of v."""
         grouped = weights.to(self.v.dtype).unflatten(1, (-1, self.groups)).flatten(2, 3)
         out = grouped @ self.v[:, :, : weights.shape[-1]]
         return out.unflatten(2, (self.groups, -1)).flatten(1, 2)
 
-    def detached(self) -> "Call":
+    def detached(self) -> "AttentionCall":
         free = {name: _detach(getattr(self, name)) for name in ("q", "k", "v", "mask", "bias", "sink")}
         return replace(self, **free)
 
@@ -121,7 +121,7 @@ def read(
     softcap: float | None = None,
     s_aux: Tensor | None = None,
     **others: Any,
-) -> Call:
+) -> AttentionCall:
     """The call behind the registry's arguments. Without a mask, a causal module hides later keys from many queries.
 
     An argument that is not known may choose keys or shift scores (`indices` of a sparse index), so it is refused.
@@ -140,7 +140,9 @@ def read(
     if attention_mask is not None and attention_mask.shape[-1] > key.shape[2]:
         attention_mask = attention_mask[..., : key.shape[2]]
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-    return Call(module, query, key, value, attention_mask, scale, causal, softcap, position_bias, s_aux, dropout)
+    return AttentionCall(
+        module, query, key, value, attention_mask, scale, causal, softcap, position_bias, s_aux, dropout
+    )
 
 
 def is_hidden(mask: Tensor) -> Tensor:
@@ -165,9 +167,9 @@ def _later(rows: slice, device: torch.device) -> Tensor:
 
 
 def _reach(mask: Tensor) -> int:
-    """How many keys from the first a tile must cover, at least 1: none beyond is seen."""
-    seen = (~is_hidden(mask)).flatten(0, 2).any(dim=0).nonzero()
-    return int(seen[-1]) + 1 if len(seen) else 1
+    """How many keys from the first a tile must cover, at least 1: no query sees any beyond."""
+    visible = (~is_hidden(mask)).flatten(0, 2).any(dim=0).nonzero()
+    return int(visible[-1]) + 1 if len(visible) else 1
 
 
 def _detach(value: Tensor | None) -> Tensor | None:

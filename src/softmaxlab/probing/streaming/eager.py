@@ -1,7 +1,7 @@
 """Measure a model through the weights that its own attention modules return.
 
 For models that compute attention themselves (BLOOM, GPT-J, GPT-Neo) instead of through the registry of transformers.
-The weights of one layer are in memory at a time, [B, H, Tq, Tk]; values are not seen, so `sink_value` and
+The weights of one layer are in memory at a time, [B, H, Tq, Tk]; values are not known, so `sink_value` and
 `sink_output` are NaN. A model that could be switched is switched to "eager" until the block ends.
 """
 
@@ -17,27 +17,27 @@ from softmaxlab.errors import SpecError
 from softmaxlab.probing.streaming.attach import changed
 from softmaxlab.probing.streaming.sites import Site, numbered, root, sites
 
-Told = Callable[[Site, Tensor], None]  # a site and its weights
+OnWeights = Callable[[Site, Tensor], None]  # called with a site and its weights [B, H, Tq, Tk]
 
 
 def eager_sites(model: nn.Module) -> list[Site]:
-    """Sites of the registry, or else the innermost modules that are called attention."""
+    """Return the sites of the registry, or else the innermost modules that are called attention."""
     top = root(model)
-    found = sites(model) or numbered(top, _attends)
-    if not found:
+    modules = sites(model) or numbered(top, _attends)
+    if not modules:
         raise SpecError(f"model {type(top).__name__} has no module that is called attention, so none can be measured")
-    return found
+    return modules
 
 
 @contextmanager
-def told(model: nn.Module, found: list[Site], tell: Told) -> Iterator[None]:
-    """Tell of the weights of every site until the block ends."""
+def capture_weights(model: nn.Module, sites: list[Site], on_weights: OnWeights) -> Iterator[None]:
+    """Call `on_weights` with the weights of every site, in every forward pass until the block ends."""
     with ExitStack() as stack:
         stack.enter_context(_eager(root(model)))
-        for site in found:
+        for site in sites:
             if "output_attentions" in inspect.signature(type(site.module).forward).parameters:
-                stack.callback(site.module.register_forward_pre_hook(_ask, with_kwargs=True).remove)
-            stack.callback(site.module.register_forward_hook(_hook(site, tell)).remove)
+                stack.callback(site.module.register_forward_pre_hook(_request_weights, with_kwargs=True).remove)
+            stack.callback(site.module.register_forward_hook(_hook(site, on_weights)).remove)
         yield
 
 
@@ -48,26 +48,29 @@ def _eager(top: Any) -> Iterator[None]:
     configs = {id(module.config): module.config for module in top.modules() if hasattr(module, "config")}
     before = [(config, config._attn_implementation) for config in configs.values()]
     try:
-        if any(name != "eager" for _, name in before) and top._can_set_attn_implementation():
+        if top._can_set_attn_implementation():
             top.set_attn_implementation("eager")
+        else:  # Falcon makes no causal mask under sdpa, and then computes its weights without one
+            for config in configs.values():
+                config._attn_implementation_internal = "eager"
         yield
     finally:
         for config, name in before:
             config._attn_implementation_internal = name
 
 
-def _ask(_: nn.Module, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
+def _request_weights(_: nn.Module, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
     return args, kwargs | {"output_attentions": True}
 
 
-def _hook(site: Site, tell: Told) -> Callable[[nn.Module, tuple, Any], None]:
+def _hook(site: Site, on_weights: OnWeights) -> Callable[[nn.Module, tuple, Any], None]:
     def after(_: nn.Module, args: tuple, output: Any) -> None:
         parts = output if isinstance(output, tuple) else (output,)
         weights = [part for part in parts if isinstance(part, Tensor) and part.dim() == 4]
         if not weights:
             raise SpecError(f"{site.name} ({type(site.module).__name__}) does not return its attention weights")
         with torch.no_grad():
-            tell(site, weights[-1].detach())
+            on_weights(site, weights[-1].detach())
 
     return after
 

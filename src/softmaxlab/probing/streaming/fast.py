@@ -12,16 +12,16 @@ CPU gives the log-sum-exp; it is private, so where it is missing, or a mask or s
 import torch
 from torch import Tensor
 
-from softmaxlab.probing.streaming.call import Call
-from softmaxlab.probing.streaming.passes import Place
+from softmaxlab.probing.streaming.call import AttentionCall
 from softmaxlab.probing.streaming.sums import Sums
+from softmaxlab.probing.streaming.tracker import SequenceLayout
 
 _KERNEL = getattr(torch.ops.aten, "_scaled_dot_product_flash_attention_for_cpu", None)
 
 
-def fast_sums(call: Call, place: Place) -> tuple[Sums, Tensor, Tensor] | None:
+def fast_sums(call: AttentionCall, layout: SequenceLayout) -> tuple[Sums, Tensor, Tensor] | None:
     """As `sums_of`, but only the fast statistics; None if the kernel does not serve for this call."""
-    if _KERNEL is None or not _serves(call, place):
+    if _KERNEL is None or not _serves(call, layout):
         return None
     q, k = call.q.float(), call.k.float().repeat_interleave(call.groups, dim=1)
     mean_key, lse = _KERNEL(q, k, k, 0.0, call.causal, scale=call.scale)
@@ -41,7 +41,7 @@ def fast_sums(call: Call, place: Place) -> tuple[Sums, Tensor, Tensor] | None:
     return sums, first, total
 
 
-def _serves(call: Call, place: Place) -> bool:
+def _serves(call: AttentionCall, layout: SequenceLayout) -> bool:
     """Every query counts and sees the sequence's first token, which is the first key."""
     plain = call.cap is None and call.bias is None and call.mask is None and call.q.device.type == "cpu"
-    return plain and bool(place.counted.all()) and not place.first.any()
+    return plain and bool(layout.counted.all()) and not layout.first.any()

@@ -11,19 +11,19 @@ import torch
 from torch import Tensor
 
 from softmaxlab.probing.streaming.call import tiled
-from softmaxlab.probing.streaming.passes import Place
-from softmaxlab.probing.streaming.rows import Rows, weight_rows
 from softmaxlab.probing.streaming.sums import Sums, sums_of, value_sums
+from softmaxlab.probing.streaming.tiles import TileStatistics, weights_tile
+from softmaxlab.probing.streaming.tracker import SequenceLayout
 
 
 @dataclass(frozen=True, eq=False)
 class Pattern:
-    """Weights w [B, H, Tq, Tk] of one layer; `seen` [Tq, Tk]: which keys some query at that position sees."""
+    """Weights w [B, H, Tq, Tk] of one layer; `visible` [Tq, Tk]: which keys some query at that position sees."""
 
     w: Tensor
-    seen: Tensor
+    visible: Tensor
     real: Tensor  # [B, Tk], keys that are not padding
-    causal: bool = False  # if they are, `seen` says so
+    causal: bool = False  # if they are, `visible` says so
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
@@ -31,24 +31,24 @@ class Pattern:
         return B, H, rows, keys
 
     def hidden(self, rows: slice, keys: int) -> Tensor:
-        return ~(self.seen[rows, :keys] & self.real[:, None, None, :keys])
+        return ~(self.visible[rows, :keys] & self.real[:, None, None, :keys])
 
     def tiles(self) -> Iterator[tuple[slice, int]]:
         return ((rows, self.shape[-1]) for rows in tiled(self.shape))
 
 
-def pattern_sums(w: Tensor, place: Place, nowhere: bool = False, v: Tensor | None = None) -> Sums:
+def pattern_sums(w: Tensor, layout: SequenceLayout, leaks_weight: bool = False, v: Tensor | None = None) -> Sums:
     """All sums of weights w [B, H, Tq, Tk]; with the values v [B, H_kv, Tk, D] also what needs them."""
-    seen = (w * place.counted[:, None, :, None] != 0).any(dim=1).any(dim=0)
-    pattern = Pattern(w, seen, place.real)
+    visible = (w * layout.counted[:, None, :, None] != 0).any(dim=1).any(dim=0)
+    pattern = Pattern(w, visible, layout.real)
 
-    def measure(rows: slice, keys: int, counted: Tensor) -> Rows:
+    def measure(rows: slice, keys: int, counted: Tensor) -> TileStatistics:
         tile = w[:, :, rows, :keys].to(torch.promote_types(w.dtype, torch.float32))
-        return weight_rows(tile, place.first, counted, nowhere)
+        return weights_tile(tile, layout.first, counted, leaks_weight)
 
-    sums, first, total = sums_of(pattern, place, measure)
+    sums, first, total = sums_of(pattern, layout, measure)
     if v is None:
         return sums
     grouped = w.to(v.dtype).unflatten(1, (v.shape[1], -1)) @ v.unsqueeze(2)
     out = grouped.flatten(1, 2).transpose(1, 2)
-    return sums | value_sums(v, place, first, total, out)
+    return sums | value_sums(v, layout, first, total, out)

@@ -10,12 +10,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from softmaxlab.errors import SpecError
 
 _REGISTRY = "ALL_ATTENTION_FUNCTIONS"
 _HEADS = ("num_heads", "num_attention_heads", "n_heads")  # what modules call their number of query heads
+_OUTPUT_INSIDE = ("o_proj", "out_proj", "c_proj", "dense", "o", "wo")  # in the site itself
+_OUTPUT_BESIDE = ("output.dense",)  # next to it: BERT, ViT
 _CROSS = ("cross", "encoder_attn", "EncDecAttention")
 
 
@@ -36,14 +39,14 @@ class Site:
 
     @property
     def heads(self) -> int:
-        """By the module if it says so: the decoder's number may differ from the encoder's, which a config gives."""
-        told = (getattr(self.module, name, None) for name in _HEADS)
-        return next((n for n in told if n is not None), self.owners[0].config.get_text_config().num_attention_heads)
+        """Number of query heads, from the module if it has it: a config gives the encoder's, which may differ."""
+        counts = (getattr(self.module, name, None) for name in _HEADS)
+        return next((n for n in counts if n is not None), self.owners[0].config.get_text_config().num_attention_heads)
 
 
 def root(model: nn.Module) -> Any:
     """The Hugging Face model inside `model`, which may be compiled, parallel or wrapped by PEFT."""
-    from softmaxlab.probing.models.extra import transformers
+    from softmaxlab.probing.extra import transformers
 
     pretrained = transformers().PreTrainedModel
     for module in model.modules():
@@ -59,20 +62,41 @@ def sites(model: nn.Module) -> list[Site]:
 
 def numbered(top: Any, attends: Callable[[nn.Module], bool]) -> list[Site]:
     """The modules of a model that attend, as sites."""
-    found, count = [], {True: 0, False: 0}
+    sites, count = [], {True: 0, False: 0}
     for name, module in top.named_modules():
         if not attends(module):
             continue
         cross = _is_cross(name, module)
-        found.append(Site(name, module, count[cross], cross, _block(name), _owners(top, name)))
+        sites.append(Site(name, module, count[cross], cross, _block(name), _owners(top, name)))
         count[cross] += 1
-    return found
+    return sites
 
 
 def blocks(model: nn.Module) -> dict[str, nn.Module]:
     """The layers of the model that hold a self-attention site, in order."""
     top = root(model)
     return {site.block: top.get_submodule(site.block) for site in sites(model) if not site.cross}
+
+
+def output_map(model: nn.Module, site: Site) -> nn.Module:
+    """W_O of a site, by the names that transformers uses: it is not part of the registry's call."""
+    around = root(model).get_submodule(site.name.rpartition(".")[0])
+    for parent, names in ((site.module, _OUTPUT_INSIDE), (around, _OUTPUT_BESIDE)):
+        for name in names:
+            try:
+                return parent.get_submodule(name)
+            except AttributeError:
+                continue
+    raise SpecError(
+        f"the output projection of {site.name} is not found: it is none of {', '.join(_OUTPUT_INSIDE + _OUTPUT_BESIDE)}"
+    )
+
+
+def output_matrix(map: nn.Module, width: int, like: Tensor) -> Tensor:
+    """W_O as a matrix [width, d] in float32, by calling it: it may be quantised, offloaded or adapted."""
+    points = torch.eye(width, dtype=like.dtype, device=like.device)[None]
+    origin = torch.zeros_like(points[:, :1])
+    return (map(points)[0].float() - map(origin)[0].float()).detach()
 
 
 def _calls_registry(module: nn.Module) -> bool:
@@ -99,6 +123,6 @@ def _owners(top: Any, name: str) -> tuple[Any, ...]:
 
 
 def _is_model(module: nn.Module) -> bool:
-    from softmaxlab.probing.models.extra import transformers
+    from softmaxlab.probing.extra import transformers
 
     return isinstance(module, transformers().PreTrainedModel)

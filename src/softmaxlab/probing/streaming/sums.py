@@ -9,12 +9,12 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from softmaxlab.probing.streaming.passes import Place
-from softmaxlab.probing.streaming.rows import Rows
+from softmaxlab.probing.streaming.tiles import TileStatistics
+from softmaxlab.probing.streaming.tracker import SequenceLayout
 
-Measure = Callable[[slice, int, Tensor], Rows]  # rows, keys, which queries count → the tile's rows
+Measure = Callable[[slice, int, Tensor], TileStatistics]  # rows, keys, which queries count → the tile's rows
 Sums = dict[str, Tensor]
-PER_QUERY = ("total", "peak", "first", "entropy", "effective_keys", "keys_above")  # of `Rows`
+PER_QUERY = ("total", "peak", "first", "entropy", "effective_keys", "keys_above")  # of `TileStatistics`
 
 
 class Source(Protocol):
@@ -28,37 +28,37 @@ class Source(Protocol):
     def hidden(self, rows: slice, keys: int) -> Tensor | None: ...
 
 
-def sums_of(source: Source, place: Place, measure: Measure) -> tuple[Sums, Tensor, Tensor]:
+def sums_of(source: Source, layout: SequenceLayout, measure: Measure) -> tuple[Sums, Tensor, Tensor]:
     """All sums that need no values, tile by tile; and for each query its weight on the first key, and its total."""
     B, H, rows, keys = source.shape
-    visible, seen = _visibility(source, place.counted.float())
-    some = place.counted & (visible > 0)  # softmax over nothing is no weight
-    found = {name: torch.empty(B, H, rows, dtype=torch.float64, device=seen.device) for name in PER_QUERY}
-    columns = torch.zeros(B, H, keys, dtype=torch.float64, device=seen.device)
+    visible, queries_of_key = _visibility(source, layout.counted.float())
+    some = layout.counted & (visible > 0)  # softmax over nothing is no weight
+    per_query = {name: torch.empty(B, H, rows, dtype=torch.float64, device=queries_of_key.device) for name in PER_QUERY}
+    columns = torch.zeros(B, H, keys, dtype=torch.float64, device=queries_of_key.device)
     for tile, width in source.tiles():
         part = measure(tile, width, some[:, tile].float())
         columns[:, :, :width] += part.columns
-        for name, row in found.items():
+        for name, row in per_query.items():
             row[:, :, tile] = getattr(part, name)
-    found["total"] = torch.where(visible[:, None] > 0, found["total"], 0)
-    sums = _row_sums(found, some, visible)
-    sums["queries"] = place.counted.sum(dim=-1, keepdim=True).double().expand(B, H)
-    sums |= {"seen_first": _seen_first(seen, place), "columns": columns, "seen": seen}
-    return sums, found["first"], found["total"]
+    per_query["total"] = torch.where(visible[:, None] > 0, per_query["total"], 0)
+    sums = _row_sums(per_query, some, visible)
+    sums["queries"] = layout.counted.sum(dim=-1, keepdim=True).double().expand(B, H)
+    sums |= {"seen_first": _seen_first(queries_of_key, layout), "columns": columns, "seen": queries_of_key}
+    return sums, per_query["first"], per_query["total"]
 
 
-def _row_sums(found: Sums, counted: Tensor, visible: Tensor) -> Sums:
+def _row_sums(per_query: Sums, counted: Tensor, visible: Tensor) -> Sums:
     """Sums over queries. One with no weight has no distribution: it is counted as empty instead."""
-    total, first, entropy = found["total"], found["first"], found["entropy"]
+    total, first, entropy = per_query["total"], per_query["first"], per_query["entropy"]
     counts = counted[:, None] & (total != 0)
     logs = visible.clamp(min=2)[:, None].log()  # not log 1 = 0: that row's entropy is 0 already
     rows = {
-        "sparsity": found["peak"],
+        "sparsity": per_query["peak"],
         "sink": first / total,
         "entropy": entropy,
         "entropy_normalised": entropy / logs,
-        "effective_keys": found["effective_keys"],
-        "keys_above": found["keys_above"],
+        "effective_keys": per_query["effective_keys"],
+        "keys_above": per_query["keys_above"],
         "total": total,
         "sink_weight": first,
     }
@@ -72,26 +72,29 @@ def _visibility(source: Source, counted: Tensor) -> tuple[Tensor, Tensor]:
     if source.causal:
         visible = torch.arange(1, rows + 1, device=counted.device).float().expand(B, -1)
         return visible, counted.flip(-1).cumsum(dim=-1).flip(-1).double()
-    visible, seen = torch.empty_like(counted), torch.zeros(B, keys, dtype=torch.float64, device=counted.device)
+    visible, queries_of_key = (
+        torch.empty_like(counted),
+        torch.zeros(B, keys, dtype=torch.float64, device=counted.device),
+    )
     for tile, width in source.tiles():
         hidden = source.hidden(tile, width)
         if hidden is None:
             visible[:, tile] = width
-            seen[:, :width] += counted[:, tile].sum(dim=-1, keepdim=True)
+            queries_of_key[:, :width] += counted[:, tile].sum(dim=-1, keepdim=True)
         else:
             shown = (~hidden[:, 0]).float().expand(B, -1, -1)  # what is visible is so to all heads
             visible[:, tile] = shown.sum(dim=-1)
-            seen[:, :width] += (counted[:, None, tile] @ shown)[:, 0]
-    return visible, seen
+            queries_of_key[:, :width] += (counted[:, None, tile] @ shown)[:, 0]
+    return visible, queries_of_key
 
 
-def _seen_first(seen: Tensor, place: Place) -> Tensor:
+def _seen_first(queries_of_key: Tensor, layout: SequenceLayout) -> Tensor:
     """How many counted queries see the sequence's first key [B, 1]."""
-    inside = place.first >= 0
-    return seen.gather(1, place.first.clamp(min=0)[:, None]) * inside[:, None]
+    inside = layout.first >= 0
+    return queries_of_key.gather(1, layout.first.clamp(min=0)[:, None]) * inside[:, None]
 
 
-def value_sums(v: Tensor, place: Place, first: Tensor, total: Tensor, out: Tensor) -> Sums:
+def value_sums(v: Tensor, layout: SequenceLayout, first: Tensor, total: Tensor, out: Tensor) -> Sums:
     """What needs the values v [B, H_kv, Tk, D], and the output of the heads [B, Tq, H, D].
 
     `values` is Σ‖v‖ over `valued` keys and `first_value` = ‖v_0‖, NaN if a window has left the first key behind;
@@ -99,16 +102,16 @@ def value_sums(v: Tensor, place: Place, first: Tensor, total: Tensor, out: Tenso
     """
     groups = first.shape[1] // v.shape[1]
     norms = torch.linalg.vector_norm(v.float(), dim=-1).repeat_interleave(groups, dim=1)
-    index = place.first.clamp(min=0)[:, None, None].expand(*norms.shape[:2], 1)
+    index = layout.first.clamp(min=0)[:, None, None].expand(*norms.shape[:2], 1)
     first_value = norms.gather(2, index)[..., 0]
     size = torch.linalg.vector_norm(out.float(), dim=-1).transpose(1, 2)
     share = first.abs() * first_value[..., None] / size
-    counts = place.counted[:, None] & (total != 0)
+    counts = layout.counted[:, None] & (total != 0)
     sums = {
         "sink_output": torch.where(counts, share, 0).sum(dim=-1, dtype=torch.float64),
-        "first_value": torch.where((place.first >= 0)[:, None], first_value, torch.nan).double(),
+        "first_value": torch.where((layout.first >= 0)[:, None], first_value, torch.nan).double(),
     }
-    for name, keys in (("", place.real), ("new_", place.new)):
+    for name, keys in (("", layout.real), ("new_", layout.new)):
         sums[f"{name}values"] = (norms * keys[:, None]).sum(dim=-1, dtype=torch.float64)
         sums[f"{name}valued"] = keys.sum(dim=-1, keepdim=True).double().expand(norms.shape[:2])
     return sums

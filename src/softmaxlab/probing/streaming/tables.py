@@ -30,8 +30,8 @@ def _layer_table(layer: int, module: str, tally: Tally, names: Sequence[str]) ->
         columns[f"{name}_se"] = np.nan if ratio is None else ratio.error(tally.sequences).cpu().numpy()
     heads = np.arange(len(columns["total"]))
     queries = tally.ratios["total"].n.cpu().numpy().astype(int)
-    told = {"queries": queries, "sequences": tally.sequences, "module": module}
-    return pandas.DataFrame({"layer": layer, "head": heads, **columns, **told})
+    counts = {"queries": queries, "sequences": tally.sequences, "module": module}
+    return pandas.DataFrame({"layer": layer, "head": heads, **columns, **counts})
 
 
 def profile_table(measured: Measured) -> pandas.DataFrame:

@@ -5,7 +5,7 @@ over n sequences treats sequences, not queries, as independent:
 
     s.e. = √( n/(n−1) · Σ(S_i − mean·n_i)² ) / Σn_i,
 
-which five running sums give without keeping any S_i. A sequence stays open while a cache goes on with it.
+which five running sums give without keeping any S_i. A sequence is pending while a cache goes on with it.
 """
 
 from collections import Counter
@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from softmaxlab.probing.streaming.passes import Place
+from softmaxlab.measure.thresholds import SINK_VISIBILITY
 from softmaxlab.probing.streaming.sums import Sums
+from softmaxlab.probing.streaming.tracker import SequenceLayout
 
-ENOUGH = 0.25  # a key is called a sink of a sequence only if this share of its queries see it: no mere neighbour
 PER_ROW = ("sparsity", "sink", "entropy", "entropy_normalised", "effective_keys", "keys_above", "sink_output")
 CACHED = ("values", "valued")  # sums over all keys in a cache; a call that goes on adds the new ones
 
@@ -52,7 +52,7 @@ class Ratio:
 
 
 @dataclass(frozen=True)
-class Open:
+class PendingSequences:
     """Sequences that a cache may go on with: sums so far, position of the first token [B], tokens so far."""
 
     sums: Sums
@@ -71,74 +71,79 @@ class Tally:
     profile: Tensor | None = None  # Σ over sequences of α_k [H, position from the first token]
     profiled: Tensor | None = None  # how many sequences have that position [position]
     sinks: Counter = field(default_factory=Counter)  # (head, position, token) → sequences in which it is a sink
-    _open: Open | None = None
+    _pending: PendingSequences | None = None
 
-    def add(self, sums: Sums, place: Place) -> None:
-        """Sums of one call: of new sequences, or of more queries of the open ones."""
-        sums = {**sums, **_shifted(sums, place.offset)}
-        was, length = self._open, place.start + place.counted.shape[1]
-        if was is not None and was.length == place.start and _batch(was.sums) == _batch(sums):
-            self._open = Open(_joined(was.sums, sums), was.start, length, _appended(was.ids, place))
+    def add(self, sums: Sums, layout: SequenceLayout) -> None:
+        """Sums of one call: of new sequences, or of more queries of the pending ones."""
+        sums = {**sums, **_shifted(sums, layout.offset)}
+        was, length = self._pending, layout.start + layout.counted.shape[1]
+        if was is not None and was.length == layout.start and _batch(was.sums) == _batch(sums):
+            self._pending = PendingSequences(_joined(was.sums, sums), was.start, length, _appended(was.ids, layout))
         else:
             self.close()
-            self._open = Open(sums, place.origin, length, _appended(None, place))
+            self._pending = PendingSequences(sums, layout.origin, length, _appended(None, layout))
 
     def close(self) -> None:
-        """Count the open sequences."""
-        if self._open is None:
+        """Count the pending sequences."""
+        if self._pending is None:
             return
-        open = _real(self._open)
-        sums = open.sums
+        pending = _real(self._pending)
+        sums = pending.sums
         self.sequences += _batch(sums)
         for name, ratio in _ratios(sums, self.eps).items():
             self.ratios[name] = self.ratios[name] + ratio if name in self.ratios else ratio
         if "columns" in sums:
-            self._close_columns(open)
-        self._open = None
+            self._close_columns(pending)
+        self._pending = None
 
     def closed(self) -> "Tally":
-        """A copy that counts the open sequences as they are now; this one may go on with them."""
+        """A copy that counts the pending sequences as they are now; this one may go on with them."""
         copy = replace(self, ratios=dict(self.ratios), sinks=Counter(self.sinks))
         copy.close()
         return copy
 
-    def _close_columns(self, open: Open) -> None:
-        α, seen = (_from_first(open.sums[name], open.start) for name in ("columns", "seen"))
-        enough = seen >= ENOUGH * open.sums["queries"][:, :1]
-        α = torch.where(seen[:, None] > 0, α / seen[:, None], 0)
+    def _close_columns(self, pending: PendingSequences) -> None:
+        α, queries_of_key = (_from_first(pending.sums[name], pending.start) for name in ("columns", "seen"))
+        enough = queries_of_key >= SINK_VISIBILITY * pending.sums["queries"][:, :1]
+        α = torch.where(queries_of_key[:, None] > 0, α / queries_of_key[:, None], 0)
         self.profile = _added(self.profile, α.sum(dim=0))
-        self.profiled = _added(self.profiled, (seen > 0).double().sum(dim=0))
+        self.profiled = _added(self.profiled, (queries_of_key > 0).double().sum(dim=0))
         sample, head, position = ((α > self.eps) & enough[:, None]).nonzero(as_tuple=True)
-        tokens = _tokens(open.ids, sample, open.start[sample] + position)
+        tokens = _tokens(pending.ids, sample, pending.start[sample] + position)
         self.sinks.update(zip(head.tolist(), position.tolist(), tokens.tolist()))
 
 
-def _real(open: Open) -> Open:
-    """Without rows of a batch that are padding alone."""
-    real = open.sums["queries"][:, 0] > 0
-    sums = {name: x[real.to(x.device)] for name, x in open.sums.items()}
-    return Open(sums, open.start[real], open.length, None if open.ids is None else open.ids[real.to(open.ids.device)])
+def _real(pending: PendingSequences) -> PendingSequences:
+    """Leave out rows of a batch that are padding alone."""
+    real = pending.sums["queries"][:, 0] > 0
+    sums = {name: x[real.to(x.device)] for name, x in pending.sums.items()}
+    return PendingSequences(
+        sums,
+        pending.start[real],
+        pending.length,
+        None if pending.ids is None else pending.ids[real.to(pending.ids.device)],
+    )
 
 
 def _tokens(ids: Tensor | None, sample: Tensor, index: Tensor) -> Tensor:
-    """Token ids at the places found; −1 where the model was not given tokens."""
+    """Token ids at the given indices; −1 where the model did not read tokens."""
     if ids is None:
         return torch.full_like(index, -1)
-    found = ids.to(index.device)[sample, index.clamp(max=ids.shape[1] - 1)]
-    return torch.where(index < ids.shape[1], found, -1)
+    tokens = ids.to(index.device)[sample, index.clamp(max=ids.shape[1] - 1)]
+    return torch.where(index < ids.shape[1], tokens, -1)
 
 
 def _ratios(sums: Sums, eps: float) -> dict[str, Ratio]:
     rows, queries = sums["rows"], sums["queries"]
-    found = {name: Ratio.of(sums[name], rows) for name in PER_ROW if name in sums}
-    found["total"] = Ratio.of(sums["total"], queries)
-    found["empty"] = Ratio.of(queries - rows, queries)
+    ratios = {name: Ratio.of(sums[name], rows) for name in PER_ROW if name in sums}
+    ratios["total"] = Ratio.of(sums["total"], queries)
+    ratios["empty"] = Ratio.of(queries - rows, queries)
     α_0 = sums["sink_weight"] / sums["seen_first"]
-    found["sink_sequences"] = Ratio.of((α_0 > eps).double(), torch.ones_like(rows))
+    ratios["sink_sequences"] = Ratio.of((α_0 > eps).double(), torch.ones_like(rows))
     if "values" in sums:
         value = sums["first_value"] * sums["valued"] / sums["values"]
-        found["sink_value"] = Ratio.of(value, torch.ones_like(rows))
-    return found
+        ratios["sink_value"] = Ratio.of(value, torch.ones_like(rows))
+    return ratios
 
 
 def _batch(sums: Sums) -> int:
@@ -160,13 +165,13 @@ def _joined(past: Sums, sums: Sums) -> Sums:
     return joined
 
 
-def _appended(past: Tensor | None, place: Place) -> Tensor | None:
+def _appended(past: Tensor | None, layout: SequenceLayout) -> Tensor | None:
     """The tokens from position 0 on, as far as they are known."""
-    if place.start == 0:
-        return place.ids
-    if past is None or place.ids is None or past.shape[1] != place.start:
+    if layout.start == 0:
+        return layout.ids
+    if past is None or layout.ids is None or past.shape[1] != layout.start:
         return past
-    return torch.cat([past, place.ids], dim=1)
+    return torch.cat([past, layout.ids], dim=1)
 
 
 def _added(a: Tensor | None, b: Tensor) -> Tensor:

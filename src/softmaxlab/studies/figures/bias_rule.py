@@ -83,7 +83,7 @@ class BiasRule(Study):
         return pandas.DataFrame([case | _losses(result) for case, result in zip(cases, results)])
 
     def _spec(self, task: str, b: float, seed: int) -> Spec:
-        from softmaxlab.probing.small import LanguageModel
+        from softmaxlab.training.language_model import LanguageModel
 
         if task == "induction":
             return HeldBias(run=Run(task=Induction(), map=MAP, heads=self.heads, epochs=EPOCHS, seed=seed), b=b)

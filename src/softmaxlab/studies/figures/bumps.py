@@ -59,9 +59,9 @@ class Bumps(Study):
         import pandas
 
         from softmaxlab.core.progress import Progress
-        from softmaxlab.probing.maps.swap import swapped
-        from softmaxlab.probing.models.corpora import sequences, texts
-        from softmaxlab.probing.models.load import load
+        from softmaxlab.probing.load import load
+        from softmaxlab.probing.swap.swapped import swapped
+        from softmaxlab.probing.text import sequences, texts
 
         corpus, loaded = texts(self.text), load(MODEL, device=device)
         found = sequences(loaded.tokenizer, corpus, self.length, CALIBRATION + self.texts, seed=self.draw_number)
@@ -101,12 +101,12 @@ class Bumps(Study):
 
 
 def _measured(model: Any, text: Any) -> dict[str, Any]:
-    from softmaxlab.probing.changes.loss import loss
-    from softmaxlab.probing.probe import examine
-    from softmaxlab.probing.running import as_batches
+    from softmaxlab.probing.heads import measure_heads
+    from softmaxlab.probing.inference import as_batches
+    from softmaxlab.probing.next_token_loss import loss
 
     batches = as_batches([text])
-    layer = examine(model, batches, "fast").activations.iloc[LAYER]
+    layer = measure_heads(model, batches, "fast").activations.iloc[LAYER]
     return {"loss": loss(model, batches).mean, "top": float(layer["top"]), "position": int(layer["position"])}
 
 

@@ -74,8 +74,8 @@ class Mitigation(Study):
         import pandas
 
         from softmaxlab.core.progress import Progress
-        from softmaxlab.probing.models.corpora import sequences, texts
-        from softmaxlab.probing.models.load import load
+        from softmaxlab.probing.load import load
+        from softmaxlab.probing.text import sequences, texts
 
         corpus, loaded = texts(self.text), load(MODEL, device=device)
         rows = []
@@ -91,12 +91,12 @@ class Mitigation(Study):
 
     def _losses(self, model: Any, calibration: list, judged: list) -> Iterator[tuple[dict[str, Any], np.ndarray]]:
         """Conditions, and the loss of each text under them."""
+        from softmaxlab.measure.thresholds import SINK_EPS
         from softmaxlab.probing import fold_sink, swapped
-        from softmaxlab.probing.changes.loss import loss
-        from softmaxlab.probing.changes.quantise import quantised
-        from softmaxlab.probing.definitions import EPS
-        from softmaxlab.probing.probe import examine
-        from softmaxlab.probing.running import as_batches
+        from softmaxlab.probing.heads import measure_heads
+        from softmaxlab.probing.inference import as_batches
+        from softmaxlab.probing.interventions.quantise import quantised
+        from softmaxlab.probing.next_token_loss import loss
 
         folds = {"none": nullcontext()} | {name: fold_sink(model, name, calibration) for name in ("prefix", "bias")}
         for weights, rounding in {"float": nullcontext, "int8": quantised}.items():
@@ -104,8 +104,8 @@ class Mitigation(Study):
                 with fold, rounding(model):
                     yield _condition(name, weights), loss(model, judged).per_sequence
             yield _condition("first", weights), _first_in_float(model, judged, rounding)
-        heads = examine(model, as_batches(calibration), "fast").heads
-        sink = heads.pivot(index="layer", columns="head", values="sink").to_numpy() > EPS
+        heads = measure_heads(model, as_batches(calibration), "fast").heads
+        sink = heads.pivot(index="layer", columns="head", values="sink").to_numpy() > SINK_EPS
         for b in self.biases:
             for name, chosen in {"all": np.ones_like(sink), "sink": sink}.items():
                 with swapped(model, "softmax1", bias=np.where(chosen, b, OFF).tolist()):
@@ -139,8 +139,8 @@ class Mitigation(Study):
 
 def _first_in_float(model: Any, texts: list, rounding: Callable[[Any], AbstractContextManager]) -> np.ndarray:
     """The loss of each text whose first token is computed, and predicts the second, before anything is rounded."""
-    from softmaxlab.probing.changes.loss import loss
-    from softmaxlab.probing.changes.prefix import Prefix
+    from softmaxlab.probing.interventions.sink_prefix import Prefix
+    from softmaxlab.probing.next_token_loss import loss
 
     found = []
     for text in texts:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import matplotlib.figure
     import pandas
 
-    from softmaxlab.probing.small import LanguageModel
+    from softmaxlab.training.language_model import LanguageModel
 
     Table = pandas.DataFrame
 
@@ -66,7 +66,7 @@ class SmallModels(Study):
         return pandas.DataFrame([case | measured(result) for case, result in zip(cases, results)])
 
     def _spec(self, kind: Kind, seed: int) -> "LanguageModel":
-        from softmaxlab.probing.small import LanguageModel
+        from softmaxlab.training.language_model import LanguageModel
 
         map = "softmax" if kind == "gated" else kind
         size = {name: getattr(self, name) for name in ("context", "batch", "steps")}

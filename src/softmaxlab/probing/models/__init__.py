@@ -1,1 +1,0 @@
-"""Models and texts: where they come from, and what is refused."""
