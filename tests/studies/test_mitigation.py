@@ -6,7 +6,6 @@ import numpy as np
 import pandas
 import pytest
 import torch
-from softmaxlab.probing.small import LanguageModel, build, corpus
 
 from softmaxlab.core.simulate import simulate
 from softmaxlab.errors import SpecError
