@@ -29,20 +29,24 @@ MOVED = 2e-3  # relative movement since τ/2; LSODA at rest moves by its toleran
 DRIFT = 1e-2  # relative drift ahead over the flow's own samples
 STEP = 3e-2  # relative step to the rest point of other samples
 KNOWN = STEP / 3  # standard error of that step, to be reached by more samples
+APART = 0.1  # relative distance of two flows from one start over different samples that have gone different ways
 SETS = 8
 SURE = 2.4  # standard errors: Student's 95 % range of eight sets
 FINER = 4  # as many more samples, again and again where a flow is to be followed to rest, else once at most
-MOST_FOR_SLOPE, MOST_FOR_CURVATURE = 2**24, 2**22  # numbers in a set of samples; all sets take some 5 s each way
 GROWTH = 3.0  # log of the growth of a disturbance that counts as an escape
 AHEAD = 9.0  # in units of τ
 SMALL = 1e-2  # r below this, relative to K, moves the loss by its square, 1e-4: it then counts as 0
+# Most work for a set of samples, in numbers gone through: all eight sets take some 5 s each way. A Hessian of D
+# parameters goes D/64 + 1 times through the heads' D numbers of a token.
+MOST_FOR_SLOPE, MOST_FOR_CURVATURE = 2**25, 2**26
 
 
 @dataclass(frozen=True)
 class Looked:
-    """A certificate and, if independent samples were looked at, which, the velocity over them, and a saddle's way out.
+    """A certificate and, if independent samples were looked at, which, and the velocity's mean and Jacobian over them.
 
-    The velocity and the way are those of `velocity`, which may have fewer columns of r than the flow's.
+    They and the `way` out, if it is a saddle, belong to `velocity`: it has one column of r where r counts as 0, else
+    all. `exhausted` means that even the most samples left the answer open.
     """
 
     found: dict[str, Any]
@@ -50,53 +54,87 @@ class Looked:
     sets: range = range(0)
     points: int = 0
     slope: np.ndarray | None = None
+    jacobian: np.ndarray | None = None
     way: np.ndarray | None = None
+    exhausted: bool = False
 
     @property
     def samples(self) -> int:
         return len(self.sets) * self.points * images(self.velocity.spec.model.prior)
 
 
+@dataclass(frozen=True)
+class Curvature:
+    """Eigenvalues, the smallest first, their standard errors and eigenvectors [size, direction] of the mean Hessian."""
+
+    values: np.ndarray
+    errors: np.ndarray
+    vectors: np.ndarray
+    hessian: np.ndarray
+    points: int
+
+    def escapes(self, T: float) -> bool:
+        """Whether a disturbance surely grows in the time T."""
+        return bool(((self.values < -SURE * self.errors) & (self.values * T < -GROWTH)).any())
+
+    def stays(self, T: float) -> bool:
+        """Whether every disturbance surely does not."""
+        return bool((self.values - SURE * self.errors).min() * T >= -GROWTH)
+
+
 def certificate(velocity: Velocity, half: np.ndarray, last: np.ndarray, tau: float, look: int = 0) -> Looked:
     """The certificate of a flow that was at `half` at τ/2 and at `last` at τ. Every `look` has samples of its own."""
-    size = float(np.linalg.norm(last)) or 1.0
-    moved = _moved(velocity, half, last)
-    slope = velocity.over(velocity.samples, last) + velocity.correction
+    moved = _shares(velocity, last, last - half)
+    slope = velocity(tau, last)
     found: dict[str, Any] = {"tau": tau, "moved": moved, "gradient": float(np.linalg.norm(slope))}
     if max(moved.values()) > MOVED:
         told = _told("moving", f"it moved by {_worst(moved)} since tau = {tau / 2:g}")
         return Looked(found | told, velocity)
     values, vectors = _eigen(-velocity.jacobian(tau, last), velocity, last)
-    own = float(np.linalg.norm((vectors.T @ slope) * _reach(values, AHEAD * tau))) / size
+    own = _largest(velocity, last, vectors @ ((vectors.T @ slope) * _reach(values, AHEAD * tau)))
     found |= {"drift": own, "eigenvalue_own": float(values[0])}
     if own > DRIFT:
         told = _told("moving", f"its gradient would move it by {own:.1%} until tau = {10 * tau:g}")
         return Looked(found | told, velocity)
-    return _independent(velocity, last, tau, found, range(look * SETS, (look + 1) * SETS))
+    return around(velocity, last, tau, look, found)
 
 
-def _independent(velocity: Velocity, y: np.ndarray, tau: float, found: dict[str, Any], sets: range) -> Looked:
-    """What independent samples say of a state that rests on the flow's own."""
-    looking, y = _simplified(velocity, y)
-    T, size = AHEAD * tau, float(np.linalg.norm(y)) or 1.0
-    points = velocity.asked_points
-    while True:
-        drawn = (looking.unseen(k, points) for k in sets)
-        slopes, hessians = zip(*((looking.over(one, y), -looking.jacobian_over(one, y)) for one in drawn))
-        values, vectors = _eigen(np.mean(hessians, axis=0), looking, y)
-        _, errors = mean_and_error([np.einsum("ia,ij,ja->a", vectors, H, vectors) for H in hessians])
-        sure = (values - SURE * errors).min() * T >= -GROWTH or (values + SURE * errors).min() * T < -GROWTH
-        if sure or not _fits(looking, FINER * points, MOST_FOR_CURVATURE):
-            break
+def other_way(looked: Looked, velocity: Velocity, ends: Sequence[np.ndarray], last: np.ndarray) -> dict[str, Any]:
+    """The certificate of a minimum at `last`, given where flows over other samples from the same start end."""
+    apart = max(_largest(velocity, last, end - last) for end in ends)
+    found = looked.found | {"apart": apart}
+    if apart <= APART:
+        return found
+    why = f"over other samples the flow from the same start ends {apart:.0%} away: take more samples"
+    return found | _told("undersampled", why)
+
+
+def around(velocity: Velocity, y: np.ndarray, tau: float, look: int, found: dict[str, Any]) -> Looked:
+    """What independent samples say of a state, beside what is `found` of it: they judge one that rests on the flow's own.
+
+    To go to their rest point, their slope has to be known well also where it is clearly not 0.
+    """
+    T, points, sets = AHEAD * tau, velocity.asked_points, range(look * SETS, (look + 1) * SETS)
+    if negligible_r(velocity, y):
+        # at r = 0 nothing couples r to the rest, its slope is 0, and its Hessian is the same for each column
+        one = velocity.narrowed(y, own=1, points=points)
+        beside = _curvature(one, one.start, T, sets, max(1, points // FINER**2), one.blocks["r"])
+        velocity = velocity.narrowed(y, own=0, points=points)
+        y = velocity.start
+    else:
+        one, beside = velocity, None
+    within = _curvature(velocity, y, T, sets, points)
+    points, reach = within.points, _reach(within.values, T)
+    slopes = [velocity.over(velocity.unseen(k, points), y) for k in sets]
+    step, error = _step(slopes, velocity, y, within.vectors, reach)
+    used = velocity.spec.until == "rest" and not within.escapes(T)
+    while error > KNOWN and (used or step - SURE * error < STEP) and _fits(velocity, FINER * points, slope=True):
         points *= FINER
-    reach = _reach(values, T)
-    step, error = _step(slopes, vectors, reach, size)
-    while error > KNOWN and step - SURE * error < STEP and _fits(looking, FINER * points, MOST_FOR_SLOPE):
-        points *= FINER
-        slopes = [looking.over(looking.unseen(k, points), y) for k in sets]
-        step, error = _step(slopes, vectors, reach, size)
-    least = int(np.argmin(values - SURE * errors))
-    pulls, pull_errors = mean_and_error(np.array(slopes) @ vectors)
+        slopes = [velocity.over(velocity.unseen(k, points), y) for k in sets]
+        step, error = _step(slopes, velocity, y, within.vectors, reach)
+    curvature = within if beside is None else _joint(within, beside, one)
+    values, errors = curvature.values, curvature.errors
+    pulls, pull_errors = mean_and_error(slopes)
     found = found | {
         "eigenvalue": float(values[0]),
         "eigenvalue_error": float(errors[0]),
@@ -107,22 +145,54 @@ def _independent(velocity: Velocity, y: np.ndarray, tau: float, found: dict[str,
         "step_error": error,
     }
     curved = f"the smallest eigenvalue is {values[0]:.2g} ± {errors[0]:.1g}"
-    lowest, way = (values - SURE * errors)[least], None
-    if ((values < -SURE * errors) & (values * T < -GROWTH)).any():
+    way, exhausted = None, False
+    if curvature.escapes(T):
         told = _told("saddle", f"{curved}, so it leaves in a time of about {-1 / values[0]:.3g}")
-        way = vectors[:, 0]
-    elif lowest * T < -GROWTH:
+        way = curvature.vectors[:, 0]
+    elif not curvature.stays(T):
+        least = int(np.argmin(values - SURE * errors))
         unsure = f"{values[least]:.2g} ± {errors[least]:.1g}"
         told = _told("undersampled", f"an eigenvalue is {unsure}: more samples must tell its sign")
+        exhausted = True
     elif error > KNOWN:
         told = _told("undersampled", f"independent samples know its step to {error:.1%} only: take more samples")
+        exhausted = step - SURE * error < STEP
     elif step > STEP:
         told = _told("undersampled", f"independent samples would move it by {step:.1%}: take more samples")
     else:
         told = _told("minimum", f"{curved}, and independent samples would move it by {step:.2%}")
-    looked = Looked(found | told, looking, sets, points, np.mean(slopes, axis=0), way)
+    slope = one.joined(*velocity.split(pulls[None]))[0]
+    looked = Looked(found | told, one, sets, points, slope, -curvature.hessian, way, exhausted)
     looked.found["samples_independent"] = looked.samples
     return looked
+
+
+def _curvature(
+    velocity: Velocity, y: np.ndarray, T: float, sets: range, points: int, block: slice | None = None
+) -> Curvature:
+    """The curvature over independent sets, in all directions or in one block of y, with as many points as it needs."""
+    kept = velocity.directions(y) if block is None else np.eye(len(y))[:, block]
+    while True:
+        drawn = (velocity.unseen(k, points) for k in sets)
+        hessians = [kept.T @ -velocity.jacobian_over(one, y) @ kept for one in drawn]
+        mean = np.mean(hessians, axis=0)
+        values, vectors = np.linalg.eigh((mean + mean.T) / 2)
+        _, errors = mean_and_error([np.einsum("ia,ij,ja->a", vectors, H, vectors) for H in hessians])
+        curvature = Curvature(values, errors, kept @ vectors, kept @ mean @ kept.T, points)
+        sure = curvature.stays(T) or curvature.escapes(T)
+        if sure or not _fits(velocity, FINER * points, slope=False):
+            return curvature
+        points *= FINER
+
+
+def _joint(within: Curvature, beside: Curvature, one: Velocity) -> Curvature:
+    """The curvature without r and that in one column of r as one, of the velocity `one` with that column."""
+    kept = np.delete(np.eye(len(one.start)), one.blocks["r"], axis=1)
+    values, errors = np.append(within.values, beside.values), np.append(within.errors, beside.errors)
+    order = np.argsort(values)
+    vectors = np.hstack([kept @ within.vectors, beside.vectors])[:, order]
+    hessian = kept @ within.hessian @ kept.T + beside.hessian
+    return Curvature(values[order], errors[order], vectors, hessian, within.points)
 
 
 def mean_velocity(velocity: Velocity, y: np.ndarray, looked: Looked) -> np.ndarray:
@@ -133,23 +203,25 @@ def mean_velocity(velocity: Velocity, y: np.ndarray, looked: Looked) -> np.ndarr
 def linear_flow(velocity: Velocity, y: np.ndarray, tau: float, length: float) -> np.ndarray:
     """How far the flow linearised at y goes in the time τ, cut at a length relative to y."""
     values, vectors = _eigen(-velocity.jacobian(tau, y), velocity, y)
-    pulls = vectors.T @ (velocity.over(velocity.samples, y) + velocity.correction)
-    step = vectors @ (pulls * _reach(values, tau))
+    step = vectors @ ((vectors.T @ velocity(tau, y)) * _reach(values, tau))
     most, size = length * float(np.linalg.norm(y)), float(np.linalg.norm(step))
     return step * (most / size) if size > most else step
 
 
-def _step(slopes: Sequence[np.ndarray], vectors: np.ndarray, reach: np.ndarray, size: float) -> tuple[float, float]:
+def _step(
+    slopes: Sequence[np.ndarray], velocity: Velocity, y: np.ndarray, vectors: np.ndarray, reach: np.ndarray
+) -> tuple[float, float]:
     """How far the mean of the slopes moves the state, relative to its size, and the standard error of that."""
-    pulls, errors = mean_and_error(np.array(slopes) @ vectors)
-    return float(np.linalg.norm(pulls * reach)) / size, float(np.linalg.norm(errors * reach)) / size
+    step, errors = mean_and_error((np.array(slopes) @ vectors * reach) @ vectors.T)
+    return _largest(velocity, y, step), _largest(velocity, y, errors)
 
 
-def _fits(velocity: Velocity, points: int, most: int) -> bool:
-    """Whether a set of so many base points is small enough for this flow."""
-    model = velocity.spec.model
-    numbers = points * images(model.prior) * model.length * (model.features + velocity.own)
-    return numbers <= most and (velocity.spec.until == "rest" or points <= FINER * velocity.asked_points)
+def _fits(velocity: Velocity, points: int, slope: bool) -> bool:
+    """Whether a set of so many base points is small enough for this flow, for a slope or for a Hessian."""
+    model, n = velocity.spec.model, velocity.F + velocity.own
+    tokens, D = points * images(model.prior) * model.length, model.heads * n
+    small = tokens * (model.heads + n) <= MOST_FOR_SLOPE if slope else tokens * D * (1 + D / 64) <= MOST_FOR_CURVATURE
+    return small and (velocity.spec.until == "rest" or points <= FINER * velocity.asked_points)
 
 
 def _told(kind: str, why: str) -> dict[str, str]:
@@ -162,14 +234,17 @@ def _told(kind: str, why: str) -> dict[str, str]:
     return {"kind": kind, "sentence": f"{heads[kind]}: {why}"}
 
 
-def _moved(velocity: Velocity, half: np.ndarray, last: np.ndarray) -> dict[str, float]:
-    """The movement of m, b and v relative to themselves, of r relative to K, which it leaves."""
-    (m0, m1), (r0, r1), (b0, b1), (v0, v1) = velocity.split(np.stack([half, last]))
-    heads = float(np.linalg.norm(np.hstack([m1, r1]))) or 1.0
-    norms = {"m": float(np.linalg.norm(m1)) or 1.0, "r": heads, "b": max(1.0, float(np.linalg.norm(b1)))}
-    gaps = {"m": m1 - m0, "r": r1 - r0, "b": b1 - b0}
-    moved = {name: float(np.linalg.norm(gap)) / norms[name] for name, gap in gaps.items()}
-    return moved | {"v": float(abs(v1 - v0)) / max(1.0, float(abs(v1)))}
+def _shares(velocity: Velocity, y: np.ndarray, step: np.ndarray) -> dict[str, float]:
+    """The largest entries of a step in m, r, b and v relative to those of y (r: to K, b and v: at least to 1)."""
+    blocks = velocity.blocks
+    largest = {name: float(np.abs(y[where]).max(initial=0.0)) for name, where in blocks.items()}
+    heads = max(largest["m"], largest["r"]) or 1.0
+    sizes = {"m": largest["m"] or 1.0, "r": heads, "b": max(1.0, largest["b"]), "v": max(1.0, largest["v"])}
+    return {name: float(np.abs(step[where]).max(initial=0.0)) / sizes[name] for name, where in blocks.items()}
+
+
+def _largest(velocity: Velocity, y: np.ndarray, step: np.ndarray) -> float:
+    return max(_shares(velocity, y, step).values())
 
 
 def _worst(moved: dict[str, float]) -> str:
@@ -182,14 +257,6 @@ def _reach(values: np.ndarray, T: float) -> np.ndarray:
     x = np.maximum(values * T, -GROWTH)
     small = np.abs(x) < 1e-8
     return T * np.where(small, 1.0, -np.expm1(-x) / np.where(small, 1.0, x))
-
-
-def _simplified(velocity: Velocity, y: np.ndarray) -> tuple[Velocity, np.ndarray]:
-    """With one column of r in place of all where r counts as 0: the Hessian is then the same for each column."""
-    if not negligible_r(velocity, y):
-        return velocity, y
-    fewer = velocity.narrowed(y, own=1, points=velocity.points)
-    return fewer, fewer.start
 
 
 def negligible_r(velocity: Velocity, y: np.ndarray) -> bool:

@@ -7,9 +7,10 @@
 several images, so that the sampled loss has the symmetries of the prior:
 
     Gaussian         χ*_{·,0} ~ N(0, I + L_pᵀ C L_p) without drawing θ, and χ* → −χ*; ξ is kept
-    flipping spike   the second atom uses the normals of the first with the sign of feature 2 changed
     one-hot spikes   atom f uses the normals of atom 0 with the features rolled by f
-    discrete         all atoms use the same normals, weighted by their probabilities
+    discrete         the atom S θ uses the normals S z where the atom θ uses z, for all signed permutations S of the
+                     features that leave the prior as it is (flipping spike: the sign of feature 2); atoms that no S
+                     connects use the same normals
     others           θ = f(u) with F more Sobol coordinates, one image; so do more than MOST_IMAGES atoms, with one more
 
 Without them the samples, not the start, choose how a symmetry is broken. A flow also has its points in pairs ±ξ: the
@@ -17,9 +18,9 @@ sampled gradient in r then vanishes at r = 0 as the true one does, and heads tha
 from r = 0 pairs are worth less than as many points of their own, so a mere loss has none.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, permutations, product
 from typing import Self
 
 import numpy as np
@@ -27,7 +28,7 @@ import numpy as np
 from softmaxlab.core.random import generator
 from softmaxlab.errors import SpecError
 from softmaxlab.specialization.model import SingleLocation
-from softmaxlab.specialization.priors import FlippingSpike, Gaussian, OneHotSpikes, Prior, checked_theta, chosen_atoms
+from softmaxlab.specialization.priors import Gaussian, OneHotSpikes, Prior, checked_theta, chosen_atoms
 from softmaxlab.specialization.root import symmetric_root
 from softmaxlab.specialization.uniform import opened, uniforms
 
@@ -38,10 +39,13 @@ CHUNK = 2**14
 DEFAULT_SAMPLES = 2**15  # of a flow, all images counted: m of Figure 1 is then within .02 up to tau = 100
 LEAST_POINTS = 2**10
 MOST_IMAGES = 64
+MOST_PERMUTED, MOST_SIGNED = 4, 6  # features: 384 signed permutations, 64 changes of signs
+SAME_ATOM = 1e-9  # relative to the largest
 LEAST_BASE = 4  # base points in a set, however few samples are asked for
 LARGEST_X = 2**30  # numbers in the samples: 8 GB
 
 Seed = int | tuple[int, str, int]
+SignedPermutation = tuple[np.ndarray, np.ndarray]  # θ becomes signs · θ[order]
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,7 @@ def images(prior: Prior) -> int:
     if isinstance(prior, Gaussian):
         return 2
     atoms = prior.atoms()
-    return 1 if atoms is None or len(atoms[1]) > MOST_IMAGES else len(atoms[1])
+    return 1 if atoms is None or len(atoms[1]) > MOST_IMAGES else len(_atom_images(prior, *atoms))
 
 
 def base_points(prior: Prior, samples: int) -> int:
@@ -133,7 +137,11 @@ def symmetric(
         return _imaged(X, [_same, _reflected(slice(F))], np.array([0.5, 0.5]), quasi)
     if atoms and not drawn:
         theta, P = atoms
-        return _imaged(X, [_image(prior, i, theta_hat) for i, theta_hat in enumerate(theta @ L_p)], P, quasi)
+        chosen = _atom_images(prior, theta, P)
+        atom = np.array([which for _, which in chosen])
+        weights = (P / np.bincount(atom, minlength=len(P)))[atom]
+        made = [_image(S, theta_hat) for (S, _), theta_hat in zip(chosen, (theta @ L_p)[atom])]
+        return _imaged(X, made, weights, quasi)
     theta = chosen_atoms(*atoms, u[:, 0]) if atoms else checked_theta(prior, u[:, :drawn])
     X[:F, 0] += (theta @ L_p).T
     return _imaged(X, [_same], np.ones(1), quasi)
@@ -216,16 +224,50 @@ def _reflected(features: slice) -> Image:
     return image
 
 
-def _image(prior: Prior, i: int, theta_hat: np.ndarray) -> Image:
-    """The samples of atom i that base points give."""
-    F = len(theta_hat)
-    reflected = _reflected(slice(1, 2)) if isinstance(prior, FlippingSpike) and i == 1 else _same
+def _image(S: SignedPermutation, theta_hat: np.ndarray) -> Image:
+    """The samples of an atom that base points give when their features are changed by S."""
+    order, signs = S
+    F = len(order)
 
     def image(X: np.ndarray) -> np.ndarray:
-        X = reflected(X)
-        if isinstance(prior, OneHotSpikes):
-            X[:F] = np.roll(X[:F], i, axis=0)
+        X = np.concatenate([X[:F][order] * signs[:, None, None], X[F:]])
         X[:F, 0] += theta_hat[:, None]
         return X
 
     return image
+
+
+def _atom_images(prior: Prior, theta: np.ndarray, P: np.ndarray) -> list[tuple[SignedPermutation, int]]:
+    """Pairs of an S and the atom S θ, for the first θ of every orbit: the prior's symmetries make them one another.
+
+    Whatever S is, the normals that it gives are normal, so every atom has its law also for spikes that overlap.
+    """
+    F = theta.shape[1]
+    if isinstance(prior, OneHotSpikes):
+        rolls = [(np.roll(np.arange(F), f), np.ones(F)) for f in range(F)]
+        return [(S, f) for f, S in enumerate(rolls)]
+    for group in _groups(F):
+        kept = [(S, atoms) for S in group if (atoms := _moved_atoms(S, theta, P)) is not None]
+        first = np.unique(np.min([atoms for _, atoms in kept], axis=0)) if kept else np.arange(0)
+        if 0 < len(kept) * len(first) <= MOST_IMAGES:
+            return [(S, int(atoms[i])) for i in first for S, atoms in kept]
+    return [((np.arange(F), np.ones(F)), i) for i in range(len(P))]
+
+
+def _groups(F: int) -> Iterator[list[SignedPermutation]]:
+    """Groups of signed permutations of the features, the largest first, the identity at the head of each."""
+    signs = [np.array(each) for each in product((1.0, -1.0), repeat=F if F <= MOST_SIGNED else 0)]
+    if F <= MOST_PERMUTED:
+        yield [(np.array(order), each) for order in permutations(range(F)) for each in signs]
+    if F <= MOST_SIGNED:
+        yield [(np.arange(F), each) for each in signs]
+    yield [(np.arange(F), np.full(F, sign)) for sign in (1.0, -1.0)]
+
+
+def _moved_atoms(S: SignedPermutation, theta: np.ndarray, P: np.ndarray) -> np.ndarray | None:
+    """Which atom each one becomes under S, or None if S changes the prior."""
+    order, signs = S
+    gaps = np.abs((theta[:, order] * signs)[:, None] - theta).max(axis=2)
+    moved = gaps.argmin(axis=1)
+    known = gaps.min(axis=1).max() <= SAME_ATOM * np.abs(theta).max() and len(set(moved)) == len(P)
+    return moved if known and np.allclose(P[moved], P, rtol=SAME_ATOM, atol=0) else None

@@ -44,10 +44,10 @@ class Velocity:
         default = default_points(spec.model.prior) if spec.sampling == "symmetric" else PLAIN_POINTS
         self.asked_points = spec.samples or default
         self.points = points or self.asked_points
-        self.correction: np.ndarray | float = 0.0
         self.corrected_by = 0  # samples
         r = self.order.r @ self.order.r.T if self.noisy else self.order.r[:, : self.own]
         self.start = self._joined(self.order.m_hat, r, self.order.b, self.order.v)
+        self._anchor, self._shift, self._tilt = self.start, np.zeros(0), np.zeros((0, 0))  # see `corrected`
 
     @cached_property
     def samples(self) -> Samples:
@@ -60,13 +60,26 @@ class Velocity:
         order = OrderParameters(m=m_hat @ self.order.L_p.T, r=r, b=b, v=float(v), p=self.order.p)
         return Velocity(self.spec, order, points, own)
 
-    def corrected(self, y: np.ndarray, slope: np.ndarray, samples: int) -> "Velocity":
-        """The velocity with a constant added that makes it `slope`, the mean over many more samples, at y.
+    def corrected(
+        self, y: np.ndarray, slope: np.ndarray, samples: int, jacobian: np.ndarray | None = None
+    ) -> "Velocity":
+        """The velocity with a linear function added that makes it `slope` at y, and its derivative `jacobian`.
 
-        Its rest point is then nearly theirs: what is left of its own samples' error is second order around y.
+        Both are means over many more samples. The rest point is then nearly theirs, and so is how the flow gets there.
+        Without a Jacobian the function is a constant.
         """
         other = copy(self)
-        other.correction, other.corrected_by = slope - self.over(self.samples, y), samples
+        other._anchor, other.corrected_by = y, samples
+        other._shift = slope - self.over(self.samples, y)
+        size = (len(y), len(y))
+        other._tilt = np.zeros(size) if jacobian is None else jacobian - self.jacobian_over(self.samples, y)
+        return other
+
+    def with_samples(self, samples: Samples) -> "Velocity":
+        """The velocity over given samples in place of its own."""
+        other = copy(self)
+        other.samples, other.fresh = samples, None
+        other.__dict__.pop("_some", None)
         return other
 
     def unseen(self, k: int, points: int | None = None) -> Samples:
@@ -82,11 +95,13 @@ class Velocity:
     def __call__(self, tau: float, y: np.ndarray) -> np.ndarray:
         if self.fresh:
             self.samples = self._drawn(self.points, self.spec.seed)
-        return self.over(self.samples, y) + self.correction
+        own = self.over(self.samples, y)
+        return own + self._shift + self._tilt @ (y - self._anchor) if self.corrected_by else own
 
     def jacobian(self, tau: float, y: np.ndarray) -> np.ndarray:
         """∂(dy/dτ)/∂y over some of the samples: implicit steps need it only roughly."""
-        return self.jacobian_over(self._some, y)
+        own = self.jacobian_over(self._some, y)
+        return own + self._tilt if self.corrected_by else own
 
     def jacobian_over(self, samples: Samples, y: np.ndarray) -> np.ndarray:
         """∂(dy/dτ)/∂y over given samples: in closed form where the velocity is a gradient, else by differences."""
@@ -143,6 +158,24 @@ class Velocity:
         b = rest[:, :H] if self.with_b else np.tile(self.order.b, (T, 1))
         v = rest[:, -1] if self.with_v else np.full(T, self.order.v)
         return m_hat.reshape(T, H, F), _root(r) if self.noisy else r, b, v
+
+    @property
+    def blocks(self) -> dict[str, slice]:
+        """Where m, r, b and v are in y."""
+        m, r, size = self.H * self.F, self.H * (self.F + self.own), len(self.start)
+        end = size - self.with_v
+        return {"m": slice(m), "r": slice(m, r), "b": slice(r, end), "v": slice(end, size)}
+
+    def widened(self, matrix: np.ndarray, other: "Velocity") -> np.ndarray:
+        """A matrix of `other`, which has another number of columns of r, one that stands for each, uncoupled from m."""
+        if self.own == other.own:
+            return matrix
+        r, mine = other.blocks["r"], self.blocks["r"]
+        rest, here = np.delete(np.arange(len(matrix)), r), np.delete(np.arange(len(self.start)), mine)
+        wide = np.zeros((len(self.start), len(self.start)))
+        wide[np.ix_(here, here)] = matrix[np.ix_(rest, rest)]
+        wide[mine, mine] = np.kron(matrix[r, r], np.eye(self.own))
+        return wide
 
     def directions(self, y: np.ndarray) -> np.ndarray:
         """An orthonormal basis [size, direction] of the states around y that differ in more than a rotation of r.
