@@ -10,8 +10,8 @@ from softmaxlab.probing.inference import Batch, evaluating, forward
 from softmaxlab.probing.streaming.sites import root
 from softmaxlab.probing.watch import watch
 
-# Largest difference over largest |logit|. Another attention implementation moves float32 logits by some 1e-6, and
-# those of bfloat16, which has eight bits, by about 1e-2; a lost mask moves them by more than 1e-1.
+# Largest difference over largest |logit|. The same sums in another order differ by rounding, which layers amplify: 1e-4
+# is about a thousand roundings of float32, and half precision has eight to eleven bits. A lost mask moves far more.
 TOLERANCE = {torch.float64: 1e-4, torch.float32: 1e-4}
 HALF_TOLERANCE = 5e-2
 
