@@ -1,13 +1,16 @@
 """The groups of runs that claims about training compare: from the committed tables, and never empty."""
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sized
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from softmaxlab.core.simulate import simulate
 from softmaxlab.errors import SpecError
 from softmaxlab.papers.polarization import sink_runs
 from softmaxlab.papers.polarization.classification_figures import flip_runs
-from softmaxlab.papers.polarization.runs import COMMITTED, TaskName, chosen, mean, read_runs, where
+from softmaxlab.papers.polarization.runs import COMMITTED, TaskName, chosen, read_runs, where
+from softmaxlab.training import Run
 
 if TYPE_CHECKING:
     import pandas
@@ -16,6 +19,9 @@ if TYPE_CHECKING:
 
 NORMALISED = ("softmax", "sigmoid_norm", "elu_norm", "elu_elu_norm")
 OTHERS = ("sigmoid", "elu", "elu_elu", "mlp", "mlp_norm", "linear", "linear_norm")
+Runs = TypeVar("Runs", bound=Sized)
+RUN_COLUMNS = ("map", "heads", "layers", "lr", "seed", "mlp", "layernorm", "epochs", "stop", "precision")
+RESAMPLES = 2000  # of a bootstrap
 Change = dict[str, dict[Any, Any]]  # column → value → what is put in its place
 
 
@@ -28,9 +34,19 @@ def table(task: TaskName, change: Change) -> "Table":
 
 
 def solved(change: Change) -> "Table":
-    """Induction runs that count and have sink scores, with the share of sinks in their second layer."""
-    runs = sink_runs.solved(sink_runs.usual_runs(table("induction", change)))
-    return runs.assign(sinks=sink_runs.shares_of(runs)).dropna(subset=["sinks"])
+    """Induction runs that count and have sink scores: the share of sinks in their second layer, and its mean score.
+
+    Of a setting there may be a full run and one that ended when settled (pairs.matched never mixes them).
+    """
+    runs = sink_runs.solved(sink_runs.of_usual_model(table("induction", change)))
+    runs = runs.assign(sinks=sink_runs.shares_of(runs)).dropna(subset=["sinks"])
+    return runs.assign(score=[scores[1].mean() for scores in runs["sink_score"]])
+
+
+def once(runs: "Table") -> "Table":
+    """One run of each setting, the longest."""
+    runs = runs.assign(full=runs["stop"].isna()).sort_values(["epochs", "full", "key"], ascending=False)
+    return runs.drop_duplicates(sink_runs.SETTING).sort_values("key", ignore_index=True)
 
 
 def flips(change: Change, **values: Any) -> "Table":
@@ -38,13 +54,25 @@ def flips(change: Change, **values: Any) -> "Table":
     return chosen(flip_runs(table("classification", change)), **values).dropna(subset=["flips"])
 
 
+def trained(specs: Iterable[Run]) -> "Table":
+    """Classification runs made now, with the settings and the flip rates that those of the table have."""
+    import pandas
+
+    rows = []
+    for spec in specs:
+        rates = simulate(spec)["flip_rate"]
+        settings = {name: getattr(spec, name) for name in RUN_COLUMNS} | {"task.vocab": spec.task.vocab}
+        rows.append(settings | {"key": spec.key, "flips": float(rates.max())})
+    return pandas.DataFrame(rows).dropna(subset=["flips"])
+
+
 def whole(runs: "Table", column: str) -> "Table":
     """Runs whose array in a column is there, without NaN."""
     return where(runs, [array is not None and not np.isnan(array).any() for array in runs[column]])
 
 
-def some(claim: str, what: str, runs: "Table") -> "Table":
-    """The runs, of which there must be some."""
+def some(claim: str, what: str, runs: Runs) -> Runs:
+    """The runs, or pairs of them, of which there must be some."""
     if not len(runs):
         raise SpecError(f"claim polarization/{claim} needs {what}, the tables have none")
     return runs
@@ -54,22 +82,15 @@ def both(one: Any, other: Any) -> dict[Any, Any]:
     return {one: other, other: one}
 
 
-def means(runs: "Table", column: str, maps: tuple[str, ...]) -> dict[str, float]:
-    """Map → mean, of the maps that have runs."""
-    parts = {map: chosen(runs, map=map)[column] for map in maps}
-    return {map: mean(part) for map, part in parts.items() if len(part)}
+def interval_of_mean(values: np.ndarray) -> tuple[float, float]:
+    """The 95 % interval of a mean, by the bootstrap; nothing is known from one value."""
+    from scipy.stats import bootstrap
+
+    if len(values) < 2:  # noqa: PLR2004
+        return -np.inf, np.inf
+    found = bootstrap((values,), np.mean, n_resamples=RESAMPLES, method="percentile", random_state=np.random.default_rng(0))
+    return float(found.confidence_interval.low), float(found.confidence_interval.high)
 
 
 def of_maps(runs: "Table", maps: tuple[str, ...]) -> "Table":
     return where(runs, runs["map"].isin(maps))
-
-
-def same_settings(claim: str, runs: "Table", **changed: Any) -> tuple["Table", "Table"]:
-    """Runs with a change, and those without it that are otherwise alike, of the default settings."""
-    usual = {"task__aux": 0.2, "task__shifted": True, "positions": "additive", "heads": 4, "lr": 1e-3}
-    with_it, without = chosen(runs, **{**usual, **changed}), chosen(runs, **usual)
-    pairs = set(zip(with_it["map"], with_it["seed"])) & set(zip(without["map"], without["seed"]))
-    paired = [[pair in pairs for pair in zip(part["map"], part["seed"])] for part in (with_it, without)]
-    what = ", ".join(f"{name.replace('__', '.')} = {value}" for name, value in changed.items())
-    some(claim, f"pairs of solved runs with and without {what}", where(with_it, paired[0]))
-    return where(with_it, paired[0]), where(without, paired[1])

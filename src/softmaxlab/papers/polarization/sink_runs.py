@@ -29,9 +29,14 @@ Score = Literal["per_position", "pooled"]
 COLUMN = {"per_position": "sink_score", "pooled": "sink_score_pooled"}
 
 
+def of_usual_model(table: "pandas.DataFrame") -> "pandas.DataFrame":
+    """All runs with the paper's model and data."""
+    return chosen(table, **USUAL)
+
+
 def usual_runs(table: "pandas.DataFrame") -> "pandas.DataFrame":
     """Runs with the paper's model and data, one for each setting: of several the longest, measured if one is."""
-    usual = chosen(table, **USUAL)
+    usual = of_usual_model(table)
     usual = usual.assign(full=usual["stop"].isna(), measured=usual["sink_score"].notna())
     usual = usual.sort_values(["epochs", "full", "measured", "key"], ascending=False)
     usual = usual.drop_duplicates(SETTING).sort_values("key", ignore_index=True)

@@ -1,7 +1,8 @@
-"""What the polarization paper says about trained transformers, judged on the tables of runs.
+"""What the polarization paper says about trained transformers on the induction task, judged on the table of runs.
 
-The controls are the same tables with labels exchanged, on which the same judge must come to another verdict. A judge
-compares groups of runs; if the tables have none of a group it raises SpecError, so that nothing is judged on no data.
+Runs are compared in pairs that differ in one setting only (pairs.py), both with an accuracy that counts; the sign of
+every pair is part of what is measured. The controls are the same runs with labels exchanged, on which the same judge
+must come to another verdict. If the table has no pair a judge raises SpecError, so that nothing is judged on no data.
 """
 
 from collections.abc import Callable
@@ -10,21 +11,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from softmaxlab.attention import MAPS
-from softmaxlab.papers.claim import Claim, Finding, Verdict
+from softmaxlab.papers.claim import Claim, Evidence, Finding, Verdict
+from softmaxlab.papers.polarization.pairs import LEAST_MAPS, LEAST_PAIRS, Pairs, differences, few, joined, matched
 from softmaxlab.papers.polarization.run_groups import (
     NORMALISED,
     OTHERS,
     Change,
     both,
-    flips,
-    means,
+    interval_of_mean,
     of_maps,
-    same_settings,
+    once,
     solved,
     some,
     whole,
 )
-from softmaxlab.papers.polarization.runs import chosen, mean
+from softmaxlab.papers.polarization.runs import chosen, mean, where
 
 if TYPE_CHECKING:
     import pandas
@@ -32,94 +33,74 @@ if TYPE_CHECKING:
     Table = pandas.DataFrame
 
 SOURCE = "varre2026polarization"
+FIGURE_4 = {"task__aux": 0.2, "task__shifted": True, "positions": "additive"}
 FEW = 0.1  # a share of sink heads that is "almost none"
 ALIKE = 0.95  # cosine of two heads' mean patterns from which they are duplicates
-EASY = 0.85  # a flip rate that is high: over seeds one-head softmax was seen at .84 to 1.00
-PAIRS = 12  # matched pairs of runs below which nothing is decided
-STEP = 0.05  # flip rates of five runs scatter by less
 POSITIVE = tuple(map for map in (*NORMALISED, *OTHERS) if MAPS[map].non_negative)  # scores of others are no shares
+UNNORMALISED = tuple(map for map in OTHERS if MAPS[map].non_negative)
+SIGNED = tuple(map for map in OTHERS if not MAPS[map].non_negative)
+COUNTERPARTS = tuple((f"{map}_norm", map) for map in UNNORMALISED)
 
 
 def sinks_of_maps(change: Change) -> Finding:
-    """Shares of sink heads of all maps; and how the scores of the two groups of maps are ordered."""
-    runs = chosen(solved(change), task__aux=0.2, task__shifted=True, positions="additive")
-    groups = {"normalised positive": NORMALISED, "other": OTHERS}
-    parts = [some("sinks-maps", f"solved runs of {name} maps", of_maps(runs, maps)) for name, maps in groups.items()]
-    high, low = (np.concatenate([scores[1] for scores in part["sink_score"]]) for part in parts)
-    chance = (high[:, None] > low).mean()
-    above, below = (means(part, "sinks", maps) for part, maps in zip(parts, groups.values()))
-    told = ", ".join(f"{map} {value:.2f}" for map, value in (above | below).items())
-    unsolved = [map for map in (*NORMALISED, *OTHERS) if map not in above | below]
-    told += f" (no solved run: {', '.join(unsolved)})" if unsolved else ""
-    order = f"P(score of a normalised one is larger) = {chance:.2f}"
-    measured = f"share of sink heads over {sum(map(len, parts))} runs: {told}; {order}"
-    if min(above.values()) > max(below.values()):
-        return Finding(Verdict.HOLDS, measured)
-    # a signed row's share of the sink is a ratio to a total near 0, clipped to [0, 1]: it says little
-    positive = [value for map, value in below.items() if MAPS[map].non_negative]
-    condition = len(positive) > 0 and min(above.values()) > max(positive)
-    return Finding(Verdict.CONDITION if condition else Verdict.FAILS, measured)
-
-
-def flips_of_one_head(change: Change) -> Finding:
-    """Softmax against every other map, one layer and one head; over all runs, and with the smallest vocabulary."""
-    runs = flips(change, layers=1, heads=1, mlp=True, layernorm=True)
-    runs = of_maps(runs, (*NORMALISED, *OTHERS))
-    others = tuple(map for map in (*NORMALISED, *OTHERS) if map != "softmax")
-    softmax = mean(some("flips-one-head", "runs of softmax", chosen(runs, map="softmax"))["flips"])
-    rate = means(some("flips-one-head", "runs of other maps", of_maps(runs, others)), "flips", others)
-    next_best = max(rate, key=lambda map: rate[map])
-    vocabulary = min(runs["task.vocab"])
-    small = mean(chosen(runs, map="softmax", task__vocab=vocabulary)["flips"])
+    """Normalised maps against their unnormalised counterparts and softmax against the other maps, at equal settings."""
+    runs = chosen(solved(change), **FIGURE_4)
+    positive = _pairs_of_maps(runs, [*COUNTERPARTS, *(("softmax", map) for map in UNNORMALISED)])
+    signed = _pairs_of_maps(runs, [("softmax", map) for map in SIGNED])
+    what = "pairs of solved runs of a normalised positive map and another at equal settings"
+    some("sinks-maps", what, [*positive.name, *signed.name])
     measured = (
-        f"mean flip rate over {len(runs)} runs: softmax {softmax:.2f} ({small:.2f} with {vocabulary:.0f} symbols), "
-        f"next of {len(rate)} other maps {next_best} {rate[next_best]:.2f}"
+        f"share of sink heads, signs of pairs of runs: normalised less unnormalised positive maps {positive}"
+        f"{few(positive)}; softmax less signed maps {signed}{few(signed)}"
     )
-    if softmax <= rate[next_best] or small <= EASY:
-        return Finding(Verdict.FAILS, measured)
-    return Finding(Verdict.HOLDS if softmax > EASY else Verdict.CONDITION, measured)
+    verdicts = positive.verdict(), signed.verdict()
+    if verdicts[0] is not Verdict.HOLDS:
+        return Finding(verdicts[0], measured)
+    # a signed row's share of the sink is a ratio to a total near 0, clipped to [0, 1]: it says little
+    return Finding(Verdict.CONDITION if verdicts[1] is Verdict.FAILS else verdicts[1], measured)
 
 
-def flips_fall(change: Change) -> Finding:
-    """Softmax without MLP and LayerNorm: heads 1, 2, 4 by layers 1, 2."""
-    runs = flips(change, map="softmax", mlp=False, layernorm=False, task__vocab=41, lr=1e-3)
-    heads, layers = (1, 2, 4), (1, 2)
-    parts = {(h, n): some("flips-fall", f"runs with H = {h}, L = {n}", chosen(runs, heads=h, layers=n))
-             for h in heads for n in layers}  # fmt: skip
-    rates = np.array([[mean(parts[h, n]["flips"]) for n in layers] for h in heads])
-    falls = (np.diff(rates, axis=0) < STEP).all() and (np.diff(rates, axis=1) < STEP).all()
-    vanishes = rates[-1, -1] < rates[0, 0] / 2
-    rows = "; ".join(f"H = {h}: {row[0]:.2f}, {row[1]:.2f}" for h, row in zip(heads, rates))
-    return Finding(Verdict.HOLDS if falls and vanishes else Verdict.FAILS, f"L = 1, 2: {rows} ({len(runs)} runs)")
+def _pairs_of_maps(runs: "Table", maps: list[tuple[str, str]]) -> Pairs:
+    """The difference in the share of sinks, by the two maps."""
+    return joined(
+        [differences(*matched(runs, "map", one, other), "sinks", f"{one}/{other}") for one, other in maps],
+    )
 
 
-def more_sinks(runs: "Table", others: "Table", names: tuple[str, str]) -> Finding:
-    """Whether the first have more sink heads: in share, and by the mean score."""
-    score = [np.mean([s[1].mean() for s in part["sink_score"]]) for part in (runs, others)]
-    share = [mean(part["sinks"]) for part in (runs, others)]
-    told = ", ".join(f"{name} {s:.2f} (mean score {m:.2f})" for name, s, m in zip(names, share, score))
-    measured = f"share of sink heads over {len(runs)} pairs of runs: {told}"
-    if len(runs) < PAIRS:
-        return Finding(Verdict.UNDECIDED, f"{measured}; fewer than {PAIRS} pairs")
-    if share[0] > share[1] and score[0] > score[1]:
-        return Finding(Verdict.HOLDS, measured)
-    return Finding(Verdict.CONDITION if share[0] > share[1] or score[0] > score[1] else Verdict.FAILS, measured)
+def more_sinks(claim: str, what: str, parts: list[tuple["Table", "Table"]]) -> Finding:
+    """Whether the first of two matched tables have more sink heads; the mean score must not say the opposite."""
+    some(claim, f"pairs of solved runs with {what}", [row for one, _ in parts for row in one["key"]])
+    share, score = (joined([differences(*part, column) for part in parts]) for column in ("sinks", "score"))
+    means = [np.mean(np.concatenate([part[side]["sinks"] for part in parts])) for side in (0, 1)]
+    measured = (
+        f"{what}: share of sink heads {means[0]:.2f} and {means[1]:.2f} over {len(share.name)} pairs of runs, signs "
+        f"{share}; mean score {score}{few(share)}"
+    )
+    opposed = {share.verdict(), score.verdict()} == {Verdict.HOLDS, Verdict.FAILS}
+    return Finding(Verdict.UNDECIDED if opposed else share.verdict(), measured)
 
 
 def no_sinks_without_aux(change: Change) -> Finding:
     """λ = 0: sinks, and how alike the heads of the second layer are, against λ = 0.2."""
-    zero, usual = same_settings("sinks-aux", whole(solved(change), "similarity"), task__aux=0.0)
-    alike = [np.mean([_duplicates(s[1]) for s in part["similarity"]]) for part in (zero, usual)]
-    share = mean(zero["sinks"])
+    runs = whole(of_maps(solved(change), POSITIVE), "similarity")
+    zero, usual = matched(where(runs, runs["heads"] > 1), "task.aux", 0.0, 0.2)
+    some("sinks-aux", "pairs of solved runs with task.aux = 0.0 and 0.2", zero)
+    fewer = differences(usual, zero, "sinks")
+    alike = [np.array([_duplicates(s[1]) for s in part["similarity"]]) for part in (zero, usual)]
+    share, duplicates = (interval_of_mean(np.asarray(each, float)) for each in (zero["sinks"], alike[0]))
     measured = (
-        f"λ = 0: share of sink heads {share:.2f}, of pairs of heads with cosine > {ALIKE:g} {alike[0]:.2f}; "
-        f"λ = 0.2: {mean(usual['sinks']):.2f}, {alike[1]:.2f} ({len(zero)} pairs of runs)"
+        f"λ = 0: share of sink heads {mean(zero['sinks']):.2f} ({share[0]:.2f} to {share[1]:.2f}), of pairs of heads "
+        f"with cosine > {ALIKE:g} {alike[0].mean():.2f} ({duplicates[0]:.2f} to {duplicates[1]:.2f}); λ = 0.2: "
+        f"{mean(usual['sinks']):.2f}, {alike[1].mean():.2f}; share of sinks at λ = 0.2 less that at 0, signs {fewer}"
+        f"{few(fewer)}"
     )
-    if len(zero) < PAIRS:
-        return Finding(Verdict.UNDECIDED, f"{measured}; fewer than {PAIRS} pairs")
-    if share > FEW:
+    if fewer.verdict() is not Verdict.HOLDS or share[0] <= FEW < share[1]:
+        return Finding(Verdict.FAILS if fewer.verdict() is Verdict.FAILS else Verdict.UNDECIDED, measured)
+    if share[0] > FEW:
         return Finding(Verdict.FAILS, measured)
-    return Finding(Verdict.HOLDS if alike[0] > 0.5 else Verdict.CONDITION, measured)
+    if duplicates[0] <= 0.5 < duplicates[1]:
+        return Finding(Verdict.UNDECIDED, measured)
+    return Finding(Verdict.HOLDS if duplicates[0] > 0.5 else Verdict.CONDITION, measured)
 
 
 def _duplicates(similarity: np.ndarray) -> float:
@@ -128,35 +109,41 @@ def _duplicates(similarity: np.ndarray) -> float:
 
 
 def shifted_fewer(change: Change) -> Finding:
-    plain, shifted = same_settings("sinks-shifted", of_maps(solved(change), POSITIVE), task__shifted=False)
-    return more_sinks(plain, shifted, ("t′ = t", "t′ ≠ t"))
+    runs = of_maps(solved(change), POSITIVE)
+    return more_sinks("sinks-shifted", "t′ = t and t′ ≠ t", [matched(runs, "task.shifted", False, True)])
 
 
 def no_positions_more(change: Change) -> Finding:
-    without, additive = same_settings("sinks-positions", of_maps(solved(change), POSITIVE), positions="none")
-    return more_sinks(without, additive, ("no positions", "additive"))
+    runs = chosen(of_maps(solved(change), POSITIVE), task__aux=0.2)  # Figure 15's
+    parts = [matched(runs, "positions", "none", explicit) for explicit in ("additive", "concat")]
+    return more_sinks("sinks-positions", "no positions and explicit ones", parts)
 
 
 def previous_token(layers: tuple[int, int]) -> Finding:
     """The first layer's weight on the token before, against the second layer's."""
-    runs = chosen(solved({}), task__aux=0.2, task__shifted=True, positions="additive")
-    runs = whole(of_maps(runs, NORMALISED), "previous_token")
+    runs = whole(of_maps(chosen(once(solved({})), **FIGURE_4), NORMALISED), "previous_token")
     runs = some("previous-token", "solved runs of normalised positive maps", runs)
     first, second = (np.concatenate([p[layer] for p in runs["previous_token"]]) for layer in layers)
     share = [(layer > 0.5).mean() for layer in (first, second)]
     measured = (
         f"share of heads with more than half of their weight on the previous token: first layer {share[0]:.2f}, "
-        f"second {share[1]:.2f} ({len(runs)} runs of normalised maps)"
+        f"second {share[1]:.2f} ({len(runs)} runs of {runs['map'].nunique()} normalised maps)"
     )
+    if len(runs) < LEAST_PAIRS or runs["map"].nunique() < LEAST_MAPS:
+        return Finding(Verdict.UNDECIDED, f"{measured}; a verdict needs {LEAST_PAIRS} runs of {LEAST_MAPS} maps")
     if share[0] <= share[1] or share[0] < 0.5:
         return Finding(Verdict.FAILS, measured)
     return Finding(Verdict.HOLDS if share[0] > 0.9 else Verdict.CONDITION, measured)
 
 
+TABLE = Evidence("own", runs="the committed table, as far as it goes")
+MOST = f"95 % interval of the share of pairs above a half, from {LEAST_PAIRS} pairs that differ of {LEAST_MAPS} maps"
+
+
 def _claim(id: str, place: str, statement: str, judge: Callable, tolerance: str, control: Any, control_is: str,
            subject: Any = None, expected: Verdict = Verdict.HOLDS) -> Claim:  # fmt: skip
     checked = (judge, subject or {}, control, control_is, expected)
-    return Claim(f"polarization/{id}", SOURCE, place, statement, tolerance, *checked)
+    return Claim(f"polarization/{id}", SOURCE, place, statement, tolerance, *checked, evidence=TABLE)
 
 
 CLAIMS = (
@@ -165,36 +152,18 @@ CLAIMS = (
         "Section 4.1, Figure 4",
         "Normalised positive maps have consistently more sink heads than unnormalised or signed ones",
         sinks_of_maps,
-        "every normalised positive map above every other one; with condition: above every unnormalised positive one",
-        {"map": both("softmax", "linear") | both("elu_norm", "elu") | both("sigmoid_norm", "mlp")},
-        "the same runs with the names of three pairs of maps exchanged",
+        f"{MOST}, against unnormalised positive maps and against signed ones; with condition: the former only",
+        {"map": {name: other for pair in (*COUNTERPARTS, ("softmax", "linear")) for name, other in both(*pair).items()}},
+        "the same runs with the names of each normalised map and its counterpart, and of softmax and linear, exchanged",
         expected=Verdict.UNDECIDED,
-    ),
-    _claim(
-        "flips-one-head",
-        "Section 4.2, Figure 6",
-        "With one layer and one head, swapping one token reverses the softmax model's predictions",
-        flips_of_one_head,
-        f"mean flip rate above {EASY:g} and above every other map's; with condition: with the smallest vocabulary only",
-        {"map": both("softmax", "sigmoid")},
-        "the same runs with the names of softmax and sigmoid exchanged",
-        expected=Verdict.UNDECIDED,
-    ),
-    _claim(
-        "flips-fall",
-        "Appendix F.3, Figure 21",
-        "More heads or layers lead to a diminishing flip rate",
-        flips_fall,
-        f"no rise above {STEP:g} along heads or layers, and half the rate or less at the end",
-        {"heads": both(1, 4)},
-        "the same runs with the labels of 1 and 4 heads exchanged",
     ),
     _claim(
         "sinks-aux",
         "Appendix F.2, Figure 14",
         "With λ = 0 most heads duplicate each other and do not form sinks",
         no_sinks_without_aux,
-        f"share of sinks below {FEW:g}; most pairs of heads with cosine above {ALIKE:g}",
+        f"positive maps: fewer sinks than with λ = 0.2 ({MOST}), their share below {FEW:g} and most pairs of heads with "
+        f"cosine above {ALIKE:g}, each with its whole 95 % interval; with condition: only the sinks",
         {"task.aux": both(0.0, 0.2)},
         "the same runs with the labels of λ exchanged",
         expected=Verdict.UNDECIDED,
@@ -204,7 +173,7 @@ CLAIMS = (
         "Appendix E.1",
         "A query symbol of its own (t′ ≠ t) typically leads to fewer sinks",
         shifted_fewer,
-        "positive maps: share of sink heads and mean score both larger for t′ = t; with condition: one of them",
+        f"positive maps: {MOST}; the mean score must not say the opposite",
         {"task.shifted": both(True, False)},
         "the same runs with the labels of the two kinds of query exchanged",
         expected=Verdict.UNDECIDED,
@@ -214,10 +183,9 @@ CLAIMS = (
         "Appendix F.2, Figure 15",
         "No explicit positions lead to more sinks",
         no_positions_more,
-        "positive maps: share of sink heads and mean score both larger without positions; with condition: one; "
-        "judged on the few pairs that were run here, where the paper's grid has 3,960 runs",
+        f"positive maps: {MOST}, against additive and concatenated positions; the mean score must not say the opposite",
         {"positions": both("none", "additive")},
-        "the same runs with the labels of positions exchanged",
+        "the same runs with the labels of no positions and additive ones exchanged",
         expected=Verdict.UNDECIDED,
     ),
     _claim(
