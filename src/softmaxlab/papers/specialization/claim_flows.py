@@ -49,6 +49,10 @@ class Effort:
 
 
 IID = 100_000  # samples of the paper's Appendix B
+TRAINED = 1000.0  # τ: within 5 % of the last loss for softmax, 2 % for Bayes-softmax
+ONE_RUN = Effort(2**10, TRAINED, (0,))
+MORE = Effort(2**12, 4 * TRAINED, (1, 2))
+PRINTED = Effort(IID, TRAINED, (0,), "plain")
 _KEPT: dict[str, Result] = {}
 
 

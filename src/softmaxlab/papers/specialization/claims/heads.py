@@ -19,13 +19,16 @@ CROSS = Discrete(points=np.sqrt(8.0) * np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 
 SEEDS = 3
 PAIRED_FROM = 100.0  # a τ from which heads are longer than their noise
 OWN = Effort(samples=2**12, tau_end=3000.0)
+OWN_MORE = Effort(samples=2**14, tau_end=12_000.0, seeds=(3, 4, 5))
 ORDERED = Effort(samples=2**10, tau_end=300.0)
+ORDERED_LONG = Effort(samples=2**13, tau_end=1200.0, seeds=(3, 4, 5, 6))
 PAIRING = Effort(samples=2**10, tau_end=3000.0)
 PAIRING_LONG = Effort(samples=2**12, tau_end=12_000.0, seeds=(3, 4, 5, 6))
 LONG = Effort(samples=2**15, tau_end=4e4, seeds=(3, 4, 5))
 LATE = 5000.0  # a τ at which slow heads have moved
 LEARNT = 0.1  # mean |m_hf|: ten times the noise of the start
 LATER = 1.2  # a feature comes after another if it takes that much longer
+TOGETHER = 1.5  # times longer, at most: the start's noise differs as much between directions, over eight heads
 ALIGNED = 0.95  # |cos| of the first direction learnt and s_1, when the noise of the start is still a tenth of it
 OPPOSITE = 0.95  # |cos| of two heads, or of a head and s_f
 STARTS = {6: 1, 5: 3}  # starts with so many of eight heads on one side
@@ -65,6 +68,11 @@ def three_features(*nu: float) -> SingleLocation:
     return SingleLocation(prior=Gaussian(F=3, nu=(nu[0], nu[1])), length=5, heads=8)
 
 
+def two_features(*nu: float) -> SingleLocation:
+    """Figure 3's model with eight heads."""
+    return SingleLocation(prior=Gaussian(F=2, nu=(nu[0], nu[1])), length=4, heads=8)
+
+
 def learnt_in_order_of_variance(trained: Trained) -> Finding:
     """When mean_h |m_hf| exceeds 0.1 for three features, H = 8, L = 5, over seeds.
 
@@ -78,6 +86,15 @@ def learnt_in_order_of_variance(trained: Trained) -> Finding:
     variances = ", ".join(f"{x:g}" for x in np.diag(trained.model.prior.moments()[1]))
     text = f"Var θ = {variances}: learnt at τ = {shown}; mean |m_h3| = {last} at τ = {trained.effort.tau_end:g}"
     return Finding(Verdict.HOLDS if ratio >= LATER else Verdict.FAILS, text)
+
+
+def equal_features_are_learnt_together(trained: Trained) -> Finding:
+    """When mean_h |m_hf| exceeds 0.1 for each of two features, over seeds."""
+    times = np.array([_times(run, np.eye(trained.model.features)) for run in trained.flows()])
+    ratio = float((times.max(axis=1) / times.min(axis=1)).max())
+    shown = "; ".join(", ".join(f"{t:.0f}" for t in row) for row in times)
+    variances = ", ".join(f"{x:g}" for x in np.diag(trained.model.prior.moments()[1]))
+    return within(ratio, TOGETHER, f"Var θ = {variances}: learnt at τ = {shown}; at most {ratio:.2f} times longer")
 
 
 def pca_of_theta(variances: tuple[float, float]) -> Finding:
@@ -191,6 +208,20 @@ CLAIMS = (
         refined_evidence=LONG.evidence("refined"),
     ),
     Claim(
+        id="specialization/equal-strengths",
+        source=PAPER,
+        place="Section III.1, Figure 3 (right)",
+        statement="Two features of the same signal strength are learnt at the same time",
+        tolerance=f"neither takes {TOGETHER:g} times longer, which the noise of the start explains",
+        judge=equal_features_are_learnt_together,
+        subject=Trained(two_features(8.0, 8.0), ORDERED),
+        control=Trained(two_features(8.0, 2.0), ORDERED),
+        control_is="ν = (8, 2)",
+        evidence=ORDERED.evidence("own"),
+        refined=Trained(two_features(8.0, 8.0), ORDERED_LONG),
+        refined_evidence=ORDERED_LONG.evidence("refined"),
+    ),
+    Claim(
         id="specialization/pca",
         source=PAPER,
         place="Section III.1",
@@ -216,6 +247,20 @@ CLAIMS = (
         refined_evidence=AT_REST.evidence("refined"),
         remark="Figure 4's model seems to rest with 4 to 6 of 8 combinations at τ = 3000, or with 2^12 base points: "
         "both samples and horizon are needed to see all eight.",
+    ),
+    Claim(
+        id="specialization/combinations-softmax1",
+        source=PAPER,
+        place="Section III.2, Figure 17",
+        statement="Softmax-1 heads, too, learn all 2^F combinations ±s_1 ± … ± s_F if H is large enough",
+        tolerance=f"distinct sign patterns of heads with every |m_hf| above {PART:g} of the largest; every seed",
+        judge=heads_learn_all_combinations,
+        subject=Trained(SingleLocation(prior=UNEVEN, length=4, heads=4, map="softmax1"), OWN),
+        control=Trained(SingleLocation(prior=FlippingSpike(nu=(8.0, 2.0)), length=4, heads=4, map="softmax1"), OWN),
+        control_is="the flipping spike, whose constant direction has one sign",
+        evidence=OWN.evidence("own"),
+        refined=Trained(SingleLocation(prior=UNEVEN, length=4, heads=4, map="softmax1"), OWN_MORE),
+        refined_evidence=OWN_MORE.evidence("refined"),
     ),
     Claim(
         id="specialization/pairs",

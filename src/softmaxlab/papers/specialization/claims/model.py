@@ -4,6 +4,7 @@ K [head, D] are the heads, m = K K*ᵀ, q = K Kᵀ, p = K* K*ᵀ, q⊥ = r rᵀ 
 rate, N_b the batch.
 """
 
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -12,7 +13,8 @@ from scipy.stats import ks_2samp
 
 from softmaxlab.core.random import generator
 from softmaxlab.core.result import Result
-from softmaxlab.papers.claim import Claim, Finding, Verdict, within
+from softmaxlab.papers.claim import Claim, Evidence, Finding, Verdict, within
+from softmaxlab.papers.evidence import Level
 from softmaxlab.papers.specialization.claim_flows import MAPS, PAPER, finished
 from softmaxlab.specialization import SGD, FlippingSpike, Flow, OrderParameters, SingleLocation
 from softmaxlab.specialization.direct import Direct
@@ -159,6 +161,37 @@ def batches_make_q_grow(factor: float) -> Finding:
     return within(abs(seen - told), BATCH_ERROR, text)
 
 
+@dataclass(frozen=True)
+class ConstantBatches:
+    """SGD with one sample a step and the learning rate γ = noise/D, in dimension D, from the starts of some seeds."""
+
+    dim: int
+    noise: float
+    tau_end: float
+    seeds: tuple[int, ...]
+
+    def evidence(self, level: Level) -> Evidence:
+        how = f"SGD, D = {self.dim}, N_b = 1, γ = {self.noise:g}/D"
+        return Evidence(level, how, self.tau_end, f"seeds {', '.join(map(str, self.seeds))}", "rtol 0.001 of the flow")
+
+
+def single_samples_follow_the_flow(batches: ConstantBatches) -> Finding:
+    """The largest difference of q between SGD and the flow from its start, over times and seeds, against D^(−1/2)."""
+    off = []
+    for seed in batches.seeds:
+        rules = {"lr": batches.noise / batches.dim, "tau_end": batches.tau_end, "points": 6, "seed": seed}
+        sgd = finished(SGD(model=FLIP, dim=batches.dim, batch=1, **rules))
+        start = OrderParameters.at(sgd, 0)
+        flow = finished(Flow(model=FLIP, start=start, tau_end=batches.tau_end, points=6, samples=2**12))
+        off.append(float(np.abs(sgd["q"] - flow["q"]).max()))
+    shown = ", ".join(f"{x:.3f}" for x in off)
+    text = f"D = {batches.dim}, N_b = 1, γ = {batches.noise:g}/D, to τ = {batches.tau_end:g}: q is off by {shown}"
+    return within(max(off) * np.sqrt(batches.dim), 1.0, f"{text}; D^(−1/2) = {batches.dim**-0.5:.3f}")
+
+
+ONE_SAMPLE = ConstantBatches(100, 0.1, 2.0, (0, 1))
+ONE_SAMPLE_MORE = ConstantBatches(400, 0.05, 8.0, (2,))  # γ = D^(−3/2) too
+
 CLAIMS = (
     Claim(
         id="specialization/prop3.1",
@@ -184,6 +217,20 @@ CLAIMS = (
         expected=Verdict.CONDITION,
         proof="SGD moves q⊥ by −2(S q⊥ + q⊥ S), S = ∂Ẽ/∂q⊥, which is the flow of any root r; the gradient "
         "within symmetric r gives another velocity (erratum 2).",
+    ),
+    Claim(
+        id="specialization/prop3.2-batches",
+        source=PAPER,
+        place="Proposition III.2",
+        statement="Batches of constant size, N_b = Θ(1), follow the same flow if γ = o(1/D)",
+        tolerance="D^(−1/2) in q, the size of what D → ∞ leaves out; γ = D^(−3/2)",
+        judge=single_samples_follow_the_flow,
+        subject=ONE_SAMPLE,
+        control=ConstantBatches(100, 2.0, 2.0, (0, 1)),
+        control_is="γ = 2/D, which is not o(1/D)",
+        evidence=ONE_SAMPLE.evidence("own"),
+        refined=ONE_SAMPLE_MORE,
+        refined_evidence=ONE_SAMPLE_MORE.evidence("refined"),
     ),
     Claim(
         id="specialization/sgd-law",
