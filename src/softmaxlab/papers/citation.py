@@ -4,6 +4,7 @@ import re
 from importlib.resources import files
 
 from softmaxlab.errors import unknown
+from softmaxlab.papers.facts import claim_facts, figure_facts, map_facts
 
 OURS = ("varre2026polarization", "sagitova2026specialization", "softmaxlab")  # what softmaxlab stands on, and itself
 
@@ -17,12 +18,9 @@ def bibliography() -> dict[str, str]:
 
 def sources() -> dict[str, str]:
     """Everything that can be cited by name → its BibTeX key."""
-    from softmaxlab.attention import MAPS
-    from softmaxlab.papers.index import CLAIMS, FIGURES
-
-    named = {id: figure.source for id, figure in FIGURES.items()}
-    named |= {id: claim.source for id, claim in CLAIMS.items()}
-    named |= {name: MAPS[name].source for name in MAPS if MAPS[name].source}
+    named = {id: figure.source for id, figure in figure_facts().items()}
+    named |= {id: claim.source for id, claim in claim_facts().items()}
+    named |= {name: facts.source for name, facts in map_facts().items() if facts.source}
     return named | {key: key for key in bibliography()}
 
 
