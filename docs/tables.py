@@ -1,18 +1,16 @@
 """Tables of the docs that are made from the registries, so that they are never out of date."""
 
-from softmaxlab.attention import MAPS, names
-from softmaxlab.attention.map import FACTS
-from softmaxlab.papers.index import CLAIMS, FIGURES
+from softmaxlab.papers.facts import claim_facts, figure_facts, map_facts
 from softmaxlab.papers.polarization import settings
 
 
 def maps_table() -> str:
     head = "| map | non-negative | row-stochastic | shift-invariant | joint | learns |\n|---|---|---|---|---|---|\n"
     rows = [
-        f"| `{name}` | "
-        + " | ".join("yes" if getattr(MAPS[name], fact) else "" for fact in FACTS)
-        + f" | {', '.join(MAPS[name].parameters)} |"
-        for name in names()
+        f"| `{m.name}` | "
+        + " | ".join("yes" if holds else "" for holds in m.holds.values())
+        + f" | {', '.join(m.parameters)} |"
+        for m in map_facts().values()
     ]
     return head + "\n".join(rows) + "\n"
 
@@ -21,14 +19,14 @@ def figures_table() -> str:
     head = "| id | where | title | quick | paper |\n|---|---|---|---|---|\n"
     rows = [
         f"| `{f.id}` | {f.source}, {f.place} | {f.title} | {f.cost['quick']} | {f.cost['paper']} |"
-        for f in FIGURES.values()
+        for f in figure_facts().values()
     ]
     return head + "\n".join(rows) + "\n"
 
 
 def claims_table() -> str:
     head = "| id | where | statement | verdict |\n|---|---|---|---|\n"
-    rows = [f"| `{c.id}` | {c.source}, {c.place} | {c.statement} | {c.expected} |" for c in CLAIMS.values()]
+    rows = [f"| `{c.id}` | {c.source}, {c.place} | {c.statement} | {c.expected} |" for c in claim_facts().values()]
     return head + "\n".join(rows) + "\n"
 
 

@@ -7,7 +7,7 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import sdpa_mask
 
 from softmaxlab.attention import MAPS, weights
-from softmaxlab.attention.elu import elu_plus_one
+from softmaxlab.attention.maps.elementwise import elu_plus_one
 from tests.probing.families import FAMILIES
 
 

@@ -5,9 +5,9 @@ import math
 import torch
 from torch import Tensor, nn
 
-from softmaxlab.attention.catalogue import MAPS
 from softmaxlab.attention.map import Map
 from softmaxlab.attention.masking import hide
+from softmaxlab.attention.registry import MAPS
 from softmaxlab.errors import SpecError
 
 # bfloat16 and float16 are computed in float32 and rounded once at the end

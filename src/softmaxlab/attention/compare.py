@@ -6,7 +6,7 @@ import torch
 from pydantic import AfterValidator, Field, field_validator
 
 from softmaxlab.attention.attend import weights
-from softmaxlab.attention.catalogue import MAPS, names
+from softmaxlab.attention.registry import MAPS, names
 from softmaxlab.core.arrays import Array
 from softmaxlab.core.registry import Named
 from softmaxlab.core.result import Result

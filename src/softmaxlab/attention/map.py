@@ -39,6 +39,11 @@ class Map:
     source: str = ""  # key in references.bib
 
     @property
+    def facts(self) -> dict[str, bool]:
+        """The declared FACTS by name."""
+        return {fact: getattr(self, fact) for fact in FACTS}
+
+    @property
     def takes_bias(self) -> bool:
         return "bias" in self.parameters
 

@@ -8,13 +8,17 @@ from softmaxlab.cli.options import Json, Plugin, print_json
 from softmaxlab.errors import unknown
 
 EXAMPLES = (
-    "Examples:  softmaxlab list  ·  softmaxlab list claims  ·  softmaxlab list sweeps"
+    "Examples:  softmaxlab list  ·  softmaxlab list claims  ·  softmaxlab list sweeps --wide"
     "  ·  softmaxlab list maps --plugin mymodule --json"
 )
 
 
+WIDTH = 80  # columns of a terminal that a line fits into
+
+
 def command(
     what: Annotated[str, typer.Argument(help="figures, claims, maps or sweeps")] = "figures",
+    wide: Annotated[bool, typer.Option("--wide", help="Print every column and the whole text.")] = False,
     json: Json = False,
     plugin: Plugin = None,
 ) -> None:
@@ -23,11 +27,14 @@ def command(
     if what not in listings:
         raise unknown("listing", what, listings)
     rows = listings[what]()
-    print_json(rows) if json else _print_table(what, rows)
+    if json:
+        print_json(rows)
+    else:
+        _print_lines(rows if wide else [_short(row) for row in rows], None if wide else WIDTH)
 
 
 def _figures() -> list[dict[str, Any]]:
-    from softmaxlab.papers.index import FIGURES
+    from softmaxlab.papers.facts import figure_facts
 
     return [
         {
@@ -36,24 +43,28 @@ def _figures() -> list[dict[str, Any]]:
             "title": f.title.replace("$", ""),
             "cost": {name: f.cost[name] for name in f.presets},
         }
-        for f in FIGURES.values()
+        for f in figure_facts().values()
     ]
 
 
 def _claims() -> list[dict[str, Any]]:
-    from softmaxlab.papers.index import CLAIMS
+    from softmaxlab.papers.facts import claim_facts
 
-    return [{"id": c.id, "paper": c.source, "place": c.place, "statement": c.statement} for c in CLAIMS.values()]
+    claims = claim_facts().values()
+    return [{"id": c.id, "paper": c.source, "place": c.place, "statement": c.statement} for c in claims]
 
 
 def _maps() -> list[dict[str, Any]]:
-    from softmaxlab.attention import MAPS, names
-    from softmaxlab.attention.map import FACTS
+    from softmaxlab.core import plugins
+    from softmaxlab.papers.facts import map_facts
 
-    return [
-        {"name": name} | {fact: getattr(MAPS[name], fact) for fact in FACTS} | {"learns": list(MAPS[name].parameters)}
-        for name in names()
-    ]
+    rows = [{"name": m.name, **m.holds, "learns": list(m.parameters)} for m in map_facts().values()]
+    if plugins.remembered():
+        from softmaxlab.attention import MAPS, names
+
+        for own in (MAPS[name] for name in names() if name not in map_facts()):
+            rows.append({"name": own.name, **own.facts, "learns": list(own.parameters)})
+    return rows
 
 
 def _sweeps() -> list[dict[str, Any]]:
@@ -63,16 +74,25 @@ def _sweeps() -> list[dict[str, Any]]:
     return [{"sweep": t, "preset": name, "runs": len(preset(t, name)), "about": about(t, name)} for t, name in names]
 
 
-def _print_table(title: str, rows: list[dict[str, Any]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
+def _short(row: dict[str, Any]) -> dict[str, Any]:
+    """The columns that fit one line: not the paper, which the id names; of the costs the quick one."""
+    short = {name: value for name, value in row.items() if name not in ("paper", "place", "cost")}
+    return short | ({"quick": row["cost"]["quick"]} if "cost" in row else {})
 
-    table = Table(title=title, title_justify="left")
-    for column in rows[0]:
-        table.add_column(column.replace("_", " "), no_wrap=column in ("id", "name", "sweep", "preset"))
-    for row in rows:
-        table.add_row(*map(_cell, row.values()))
-    Console().print(table)
+
+def _print_lines(rows: list[dict[str, Any]], width: int | None) -> None:
+    """Aligned columns; where `width` is given the longest column is cut so that a line fits it."""
+    lines = [[name.replace("_", " ") for name in rows[0]], *([_cell(value) for value in row.values()] for row in rows)]
+    sizes = [max(map(len, column)) for column in zip(*lines)]
+    if width is not None:
+        longest = sizes.index(max(sizes))
+        sizes[longest] = min(sizes[longest], width - 2 * (len(sizes) - 1) - sum(sizes) + sizes[longest])
+    for line in lines:
+        typer.echo("  ".join(_cut(cell, size).ljust(size) for cell, size in zip(line, sizes)).rstrip())
+
+
+def _cut(text: str, size: int) -> str:
+    return text if len(text) <= size else f"{text[: size - 1].rstrip()}…"
 
 
 def _cell(value: Any) -> str:

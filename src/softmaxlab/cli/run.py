@@ -35,14 +35,15 @@ def command(
     plugin: Plugin = None,
 ) -> None:
     """Compute one figure (or a spec from a file), keep the data and draw the picture."""
+    changes = parse_settings(settings)
+    spec = _spec(what, preset).replace(**changes)  # first: a misspelt id is refused before anything heavy is imported
+
     from softmaxlab.core.simulate import simulate
     from softmaxlab.core.store import Store
     from softmaxlab.papers.figure import FigureSpec
     from softmaxlab.plotting.journal import check_look, save
     from softmaxlab.plotting.plot import can_plot, plot
 
-    changes = parse_settings(settings)
-    spec = _spec(what, preset).replace(**changes)
     check_look(format, style)
     store = Store(out)
     result = simulate(spec, store=store, device=device)

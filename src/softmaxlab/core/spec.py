@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
-from softmaxlab.core import plugins
+from softmaxlab.core import plugins, source
 from softmaxlab.core.arrays import encode
 from softmaxlab.core.messages import one_line
 from softmaxlab.core.registry import Named, Registry, source_hash
@@ -170,9 +170,8 @@ def _class_of(kind: Any) -> type[Record]:
     """The class a kind names; its laboratory, or the plugin that defines it, is imported if need be."""
     if not isinstance(kind, str):
         raise SpecError(f"a kind is a name, got {kind!r}")
-    home = kind.split(".")[0]
-    if kind not in Record.kinds and home in HOMES:
-        importlib.import_module(HOMES[home])
+    if kind not in Record.kinds and kind.split(".")[0] in HOMES:
+        _import_home(kind)
     if kind not in Record.kinds:
         plugins.load_remembered()
     if kind not in Record.kinds:
@@ -180,16 +179,19 @@ def _class_of(kind: Any) -> type[Record]:
     return Record.kinds[kind]
 
 
-# The only modules that a kind read from a file may cause to be imported.
-HOMES = {
-    "attention": "softmaxlab.attention",
-    "polarization": "softmaxlab.polarization",
-    "specialization": "softmaxlab.specialization",
-    "training": "softmaxlab.training",
-    "probing": "softmaxlab.probing",
-    "papers": "softmaxlab.papers.index",
-    "studies": "softmaxlab.papers.index",
-}
+# A kind read from a file may cause modules to be imported in these folders only.
+HOMES = ("attention", "polarization", "specialization", "training", "probing", "papers", "studies")
+
+
+def _import_home(kind: str) -> None:
+    """Import the file that defines the class of a kind; if there is none, all beside it, so that a near miss is known.
+
+    "polarization.Flow" is the class Flow in a file of softmaxlab/polarization.
+    """
+    package, _, name = f"{source.PACKAGE}.{kind}".rpartition(".")
+    files = source.modules_in(package)
+    for file in [file for file in files if source.defines_class(file, name)] or files:
+        importlib.import_module(file)
 
 
 def _is_leaf(kind: str) -> bool:
@@ -219,10 +221,10 @@ def _fingerprints(record: Record) -> Iterator[str]:
     for family in type(record).__mro__:
         if family.__module__.split(".")[0] in ("softmaxlab", "pydantic", "builtins"):
             continue
-        source = source_hash(family)
-        if source is None:
+        fingerprint = source_hash(family)
+        if fingerprint is None:
             raise SpecError(f"{family.__name__} has no readable source to key its results; define it in a module")
-        yield source
+        yield fingerprint
     for name, field in type(record).model_fields.items():
         value = getattr(record, name)
         if isinstance(value, Record):

@@ -1,9 +1,11 @@
 """Citations by key: every figure, claim and map names its source in references.bib."""
 
 import re
+from collections.abc import Iterator
 from importlib.resources import files
 
 from softmaxlab.errors import unknown
+from softmaxlab.papers.facts import claim_facts, figure_facts, map_facts
 
 OURS = ("varre2026polarization", "sagitova2026specialization", "softmaxlab")  # what softmaxlab stands on, and itself
 
@@ -17,18 +19,20 @@ def bibliography() -> dict[str, str]:
 
 def sources() -> dict[str, str]:
     """Everything that can be cited by name → its BibTeX key."""
-    from softmaxlab.attention import MAPS
-    from softmaxlab.papers.index import CLAIMS, FIGURES
+    return {name: key for part in _parts() for name, key in part.items()}
 
-    named = {id: figure.source for id, figure in FIGURES.items()}
-    named |= {id: claim.source for id, claim in CLAIMS.items()}
-    named |= {name: MAPS[name].source for name in MAPS if MAPS[name].source}
-    return named | {key: key for key in bibliography()}
+
+def _parts() -> Iterator[dict[str, str]]:
+    """Names with their keys, those that are read fastest first."""
+    yield {key: key for key in bibliography()}
+    yield {name: facts.source for name, facts in map_facts().items() if facts.source}
+    yield {id: figure.source for id, figure in figure_facts().items()}
+    yield {id: claim.source for id, claim in claim_facts().items()}
 
 
 def citation(what: str) -> str:
     """The BibTeX entry behind a figure, claim, map or key."""
-    known = sources()
-    if what not in known:
-        raise unknown("figure, claim, map or key", what, known)
-    return bibliography()[known[what]]
+    for part in _parts():
+        if what in part:
+            return bibliography()[part[what]]
+    raise unknown("figure, claim, map or key", what, sources())

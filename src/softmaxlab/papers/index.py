@@ -1,42 +1,59 @@
-"""Every figure and claim there is: those in the folders `figures` and `claims` of each paper and of our studies."""
+"""Every figure and claim there is: those in the folders `figures` and `claims` of each paper and of our studies.
+
+Their ids are read from the source files; a file is imported when its figure or claim is used.
+"""
 
 import importlib
-import inspect
-import pkgutil
 import re
-from collections.abc import Iterable, Iterator
-from pathlib import Path
-from types import ModuleType
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from softmaxlab.errors import unknown
-from softmaxlab.papers.claim import Claim
-from softmaxlab.papers.figure import FigureSpec
+from softmaxlab.papers.facts import FigureFacts, claim_facts, figure_facts
 
-PAPERS = sorted(folder.parent.name for folder in Path(__file__).parent.glob("*/figures"))
-HOMES = (*(f"softmaxlab.papers.{paper}" for paper in PAPERS), "softmaxlab.studies")
+if TYPE_CHECKING:
+    from softmaxlab.papers.claim import Claim
+    from softmaxlab.papers.figure import FigureSpec
 
-
-def _modules(folder: str) -> Iterator[ModuleType]:
-    for home in HOMES:
-        package = importlib.import_module(f"{home}.{folder}")
-        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
-            yield importlib.import_module(module.name)
+Item = TypeVar("Item")
 
 
-def _figures(module: ModuleType) -> Iterator[type[FigureSpec]]:
-    """The figures that a module defines itself: classes with an id of their own."""
-    for _, value in inspect.getmembers(module, inspect.isclass):
-        if issubclass(value, FigureSpec) and value.__module__ == module.__name__ and "id" in vars(value):
-            yield value
+class _OnDemand(Mapping[str, Item], Generic[Item]):
+    """Name → item, in the order of `names`; `load` is called each time an item is used."""
+
+    def __init__(self, names: Callable[[], Iterable[str]], load: Callable[[str], Item]):
+        self._names, self._load = names, load
+
+    def __getitem__(self, name: str) -> Item:
+        if name not in self:
+            raise KeyError(name)
+        return self._load(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names())
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
-FIGURES: dict[str, type[FigureSpec]] = {
-    figure.id: figure for module in _modules("figures") for figure in _figures(module)
-}
-CLAIMS: dict[str, Claim] = {claim.id: claim for module in _modules("claims") for claim in module.CLAIMS}
+def _import_figure(id: str) -> "type[FigureSpec]":
+    facts: FigureFacts = figure_facts()[id]
+    return getattr(importlib.import_module(facts.module), facts.name)
 
 
-def figure(id: str) -> type[FigureSpec]:
+def _import_claim(id: str) -> "Claim":
+    module = importlib.import_module(claim_facts()[id].module)
+    return next(claim for claim in module.CLAIMS if claim.id == id)
+
+
+FIGURES: "Mapping[str, type[FigureSpec]]" = _OnDemand(figure_facts, _import_figure)
+CLAIMS: "Mapping[str, Claim]" = _OnDemand(claim_facts, _import_claim)
+
+
+def figure(id: str) -> "type[FigureSpec]":
     """Return the figure with this id."""
     if id not in FIGURES:
         padded = re.sub(r"fig(\d)(?!\d)", r"fig0\1", id)  # fig4 is meant for fig04, not for fig14
@@ -44,13 +61,13 @@ def figure(id: str) -> type[FigureSpec]:
     return FIGURES[id]
 
 
-def claims(ids: Iterable[str] = ()) -> list[Claim]:
+def claims(ids: Iterable[str] = ()) -> "list[Claim]":
     """Return the claims named by id or by a part of it up to a slash ("polarization"); all if none is named."""
     wanted = list(ids)
     for id in wanted:
         if not any(_under(claim, id) for claim in CLAIMS):
             raise unknown("claim", id, [*CLAIMS, *{claim.split("/")[0] for claim in CLAIMS}])
-    return [claim for name, claim in CLAIMS.items() if not wanted or any(_under(name, id) for id in wanted)]
+    return [CLAIMS[name] for name in CLAIMS if not wanted or any(_under(name, id) for id in wanted)]
 
 
 def _under(claim: str, id: str) -> bool:

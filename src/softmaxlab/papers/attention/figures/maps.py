@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import numpy as np
 from pydantic import Field
 
-from softmaxlab.attention.catalogue import MAPS
 from softmaxlab.attention.compare import Compare, ScoreMaps, score_maps
+from softmaxlab.attention.registry import MAPS
 from softmaxlab.core.random import generator
 from softmaxlab.core.result import Result
 from softmaxlab.core.simulate import simulate

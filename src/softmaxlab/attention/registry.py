@@ -1,54 +1,19 @@
-"""All attention maps by name. A new map is one file and one line here."""
+"""All attention maps by name: those in the files of `maps`, and those that a user registers."""
 
-import itertools
+import importlib
+import pkgutil
 from collections.abc import Callable
 from typing import Any
 
-from softmaxlab.attention import (
-    absolute,
-    bayes_softmax,
-    clipped_softmax,
-    elu,
-    elu_elu,
-    entmax15,
-    linear,
-    mlp,
-    relu,
-    sigmoid,
-    softmax,
-    softmax1,
-    softpick,
-    sparsemax,
-    square,
-    total,
-    uniform,
-)
+from softmaxlab.attention import maps
 from softmaxlab.attention.map import FACTS, NORMALISERS, Map, Normalise, parameters_of
 from softmaxlab.core.registry import Registry
 from softmaxlab.errors import SpecError, unknown
 
 MAPS: Registry[Map] = Registry("map")
-
-for _map in itertools.chain(
-    softmax.MAPS,
-    softmax1.MAPS,
-    bayes_softmax.MAPS,
-    sigmoid.MAPS,
-    elu.MAPS,
-    elu_elu.MAPS,
-    mlp.MAPS,
-    linear.MAPS,
-    total.MAPS,
-    relu.MAPS,
-    square.MAPS,
-    absolute.MAPS,
-    sparsemax.MAPS,
-    entmax15.MAPS,
-    softpick.MAPS,
-    clipped_softmax.MAPS,
-    uniform.MAPS,
-):
-    MAPS.add(_map.name, _map)
+for _file in pkgutil.iter_modules(maps.__path__, f"{maps.__name__}."):
+    for _map in importlib.import_module(_file.name).MAPS:
+        MAPS.add(_map.name, _map)
 
 
 def names() -> tuple[str, ...]:
