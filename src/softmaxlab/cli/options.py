@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from softmaxlab.core import plugins, progress
+from softmaxlab.core.documents import jsonable, parse_json
 from softmaxlab.errors import SpecError
 
 
@@ -29,7 +30,7 @@ Out = Annotated[str, typer.Option("--out", help="Folder for results and pictures
 
 
 def print_json(document: Any) -> None:
-    typer.echo(json.dumps(document, indent=1, ensure_ascii=False))
+    typer.echo(json.dumps(jsonable(document), indent=1, ensure_ascii=False, allow_nan=False))
 
 
 @contextmanager
@@ -54,7 +55,9 @@ def parse_settings(pairs: list[str] | None) -> dict[str, Any]:
         if name in settings:
             raise SpecError(f"--set {name} is given twice")
         try:
-            settings[name] = json.loads(text)
-        except (ValueError, RecursionError):
+            settings[name] = parse_json(text, f"--set {name}")
+        except SpecError:
+            raise
+        except ValueError:
             settings[name] = text
     return settings

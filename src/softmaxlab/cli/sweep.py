@@ -157,13 +157,14 @@ def _specs(what: str, preset: str | None, changes: dict[str, Any]) -> tuple[str,
 
 
 def _from_file(file: str) -> Iterable["Spec"]:
-    import json
-
+    from softmaxlab.core.documents import parse_json
     from softmaxlab.core.spec import from_plain
 
     try:
-        found = json.loads(Path(file).read_text())
-    except (OSError, ValueError, RecursionError) as error:
+        found = parse_json(Path(file).read_text(), f"{file!r}")
+    except SpecError:
+        raise
+    except (OSError, ValueError) as error:
         raise SpecError(f"cannot read the specs in {file!r}: {error}") from None
     if not isinstance(found, list) or not found:
         raise SpecError(f"{file!r} must hold a JSON list of specs")

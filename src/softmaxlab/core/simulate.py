@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
+from softmaxlab.core.cost import check_cost
 from softmaxlab.core.result import Result
 from softmaxlab.core.spec import Spec
 from softmaxlab.core.store import Store
@@ -30,6 +31,7 @@ def simulate(spec: Spec, store: Store | str | Path | None = None, device: str = 
         store = Store(store)
     if store is not None and (found := store.get(spec)) is not None:
         return found
+    check_cost([spec])
     if kernels := sys.modules.get(KERNELS):
         kernels.forget_used()
     began = time.perf_counter()

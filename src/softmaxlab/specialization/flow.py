@@ -20,19 +20,22 @@ from typing import Annotated, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
+from softmaxlab.core.cost import Cost
 from softmaxlab.core.progress import Progress
 from softmaxlab.core.result import Result
 from softmaxlab.core.simulate import simulate
-from softmaxlab.core.spec import Spec
+from softmaxlab.core.spec import Seed, Spec
 from softmaxlab.core.threads import one_blas_thread
 from softmaxlab.specialization.flow_record import recorded
 from softmaxlab.specialization.integrate import BUDGET, LARGE, Run, Solver, stopping
 from softmaxlab.specialization.model import SingleLocation
 from softmaxlab.specialization.order import OrderParameters, noisy_start
 from softmaxlab.specialization.rest import follow
+from softmaxlab.specialization.sampling import default_points, images
 from softmaxlab.specialization.start import Start, check
 
 RK45_UNTIL = 500.0  # beyond this time the flow has become stiff
+GRADIENTS = 500  # of a flow with a solver that chooses its steps
 LONGEST = 1e12  # no flow has anything left to do by then, and times of this size still have twelve digits
 Tolerance = Annotated[float, Field(ge=1e-12, le=0.1)]
 
@@ -50,7 +53,7 @@ class Flow(Spec):
     model: SingleLocation
     eta: float = Field(default=1.0, ge=0.0, le=LARGE)
     tau_end: float = Field(default=30.0, gt=0.0, le=LONGEST)
-    seed: int = Field(default=0, ge=0)
+    seed: Seed = 0
     start: Start | None = None
     spikes: Literal["exact", "orthogonal"] = "exact"
     noise: float = Field(default=0.01, ge=0.0, le=LARGE)
@@ -101,6 +104,15 @@ class Flow(Spec):
     def chosen_solver(self) -> Solver:
         stiff = self.tau_end > RK45_UNTIL or self.model.map == "softmax1" or self.until == "rest"
         return self.solver or ("LSODA" if stiff else "RK45")
+
+    def estimate(self) -> Cost:
+        """Gradients over all samples, as many as Euler has steps or another solver some hundred."""
+        points = self.samples or default_points(self.model.prior)
+        samples = points * (1 if self.sampling == "plain" else images(self.model.prior))
+        gradients = self.tau_end / self.step if self.solver == "Euler" else GRADIENTS
+        state = 8.0 * self.model.heads * (self.model.features + self.model.heads)
+        record = 3 * state * (self.points if self.record is None else len(self.record))
+        return Cost(self.model.sample_memory(samples) + record, gradients * self.model.sample_seconds(samples))
 
     @one_blas_thread()
     def _run(self, device: str) -> Result:

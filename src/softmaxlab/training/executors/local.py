@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, cast
 
+from softmaxlab.core import plugins
 from softmaxlab.core.files import remove_abandoned
 from softmaxlab.core.simulate import check_device
 from softmaxlab.training.attempts import FOLDER, record_failure
@@ -115,7 +116,7 @@ class _Worker:
     def __init__(self, store: str, device: str, threads: int):
         self.key: str | None = None
         self.spoke = False
-        environment = os.environ | dict.fromkeys(THREADS, str(threads)) | {"PYTHONPATH": os.pathsep.join(sys.path)}
+        environment = os.environ | dict.fromkeys(THREADS, str(threads)) | plugins.worker_environment()
         self._process = subprocess.Popen(
             [sys.executable, "-m", "softmaxlab.training.executors.worker", store, device],
             stdin=subprocess.PIPE,

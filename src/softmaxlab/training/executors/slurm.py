@@ -16,7 +16,7 @@ from typing import Any
 
 from softmaxlab.errors import SpecError
 from softmaxlab.training.attempts import failure, record_failure
-from softmaxlab.training.executors import check_positive
+from softmaxlab.training.executors import check_gpus, check_positive
 from softmaxlab.training.executors.local import Local
 
 LOGS = "slurm"  # the folder in the store with the elements' output
@@ -59,7 +59,8 @@ class Slurm:
     def __post_init__(self):
         check_positive("jobs", self.jobs)
         check_positive("elements", self.elements)
-        if self.gpus_per_task < 0 or self.gpus_per_task != int(self.gpus_per_task):
+        check_gpus(self.gpus_per_task)
+        if self.gpus_per_task != int(self.gpus_per_task):
             raise SpecError(f"gpus_per_task is a whole number on SLURM, got {self.gpus_per_task:g}")
         object.__setattr__(self, "_minutes", minutes(self.time))
 

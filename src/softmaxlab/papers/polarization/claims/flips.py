@@ -139,7 +139,9 @@ def _different(favourite: np.ndarray, copied: bool) -> float:
     return float((favourite[:, i] != favourite[:, j]).mean())
 
 
-def _several_heads(seeds: tuple[int, ...], layers: tuple[int, ...], rates: tuple[float, ...], epochs: int = 10) -> Heads:
+def _several_heads(
+    seeds: tuple[int, ...], layers: tuple[int, ...], rates: tuple[float, ...], epochs: int = 10
+) -> Heads:
     base = BARE.replace(epochs=epochs, measure=())
     return Heads(tuple(grid(base, heads=(2, 4), layers=layers, lr=rates, seed=seeds)))
 
@@ -165,7 +167,9 @@ CLAIMS = (
                 grid(ONE_HEAD.replace(epochs=LONG), **{"task.vocab": VOCABULARIES}, seed=OTHER_SEEDS, map=STRONGEST)
             )
         ),
-        refined_evidence=Evidence("refined", horizon="40 epochs", runs="45: five maps, three vocabularies, seeds 5 to 7"),
+        refined_evidence=Evidence(
+            "refined", horizon="40 epochs", runs="45: five maps, three vocabularies, seeds 5 to 7"
+        ),
         remark="At 41 a model has four inputs in all (erratum 23). With 81 and 161 tokens, where sequences are a sample, "
         "softmax's mean rate is .75 and .70: still the largest of all maps, and far from always.",
     ),
@@ -181,9 +185,7 @@ CLAIMS = (
         control=FlipSubject({"heads": both(1.0, 4.0)}),
         control_is="the same runs with the labels of 1 and 4 heads exchanged",
         evidence=Evidence("own", horizon="10 epochs", runs="the paper's: softmax's 90 of Figure 21, five seeds"),
-        refined=FlipSubject(
-            specs=tuple(grid(BARE.replace(epochs=LONG), heads=HEADS, layers=LAYERS, seed=OTHER_SEEDS))
-        ),
+        refined=FlipSubject(specs=tuple(grid(BARE.replace(epochs=LONG), heads=HEADS, layers=LAYERS, seed=OTHER_SEEDS))),
         refined_evidence=Evidence("refined", horizon="40 epochs", runs="18 at learning rate 1e-3, seeds 5 to 7"),
     ),
     Claim(

@@ -153,7 +153,11 @@ CLAIMS = (
         "Normalised positive maps have consistently more sink heads than unnormalised or signed ones",
         sinks_of_maps,
         f"{MOST}, against unnormalised positive maps and against signed ones; with condition: the former only",
-        {"map": {name: other for pair in (*COUNTERPARTS, ("softmax", "linear")) for name, other in both(*pair).items()}},
+        {
+            "map": {
+                name: other for pair in (*COUNTERPARTS, ("softmax", "linear")) for name, other in both(*pair).items()
+            }
+        },
         "the same runs with the names of each normalised map and its counterpart, and of softmax and linear, exchanged",
         expected=Verdict.UNDECIDED,
     ),

@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import Field
 
 from softmaxlab.core.result import Result
+from softmaxlab.core.spec import Seed
 from softmaxlab.papers.figure import FigureSpec
 from softmaxlab.papers.gather import status_of
 from softmaxlab.papers.polarization.figures.fig01 import MapName
@@ -41,7 +42,7 @@ class Fig05(FigureSpec):
     vocab: Annotated[int, Field(ge=41, le=10**6)] = 41
     lr: Annotated[float, Field(gt=0)] = 1e-3
     epochs: Annotated[int, Field(ge=1, le=1000)] = 10
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Seed = 0
 
     def _run(self, device: str) -> Result:
         from softmaxlab.core.simulate import simulate
