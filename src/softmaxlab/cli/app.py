@@ -4,6 +4,7 @@ import io
 import itertools
 import logging
 import sys
+import traceback
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -12,10 +13,13 @@ import typer
 from softmaxlab import __version__
 from softmaxlab.cli import bench, check, cite, explore, list, probe, reproduce, run, sweep
 from softmaxlab.cli.options import Plugin
-from softmaxlab.errors import SoftmaxlabError
+from softmaxlab.core.user_code import place_of
+from softmaxlab.errors import SoftmaxlabError, UserCodeError
 
 UsageError: Any = typer.BadParameter.__bases__[0]  # whatever typer raises for options and arguments
 INTERRUPTED = 130  # typer's exit code for Ctrl-C
+
+_shows_tracebacks = False
 
 app = typer.Typer(
     name="softmaxlab",
@@ -41,10 +45,18 @@ def _version(asked: bool) -> None:
         raise typer.Exit
 
 
+def _debug(asked: bool) -> None:
+    global _shows_tracebacks
+    _shows_tracebacks = asked
+
+
 @app.callback()
 def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", callback=_debug, is_eager=True, help="Show the traceback of an error.")
     ] = False,
     plugin: Plugin = None,
 ) -> None:
@@ -65,16 +77,34 @@ def main(arguments: Sequence[str] | None = None) -> None:
             sys.exit(2)
         typer.echo(f"error: {error.format_message()}{_got(error, arguments or sys.argv[1:])}", err=True)
         sys.exit(2)
-    except SoftmaxlabError as error:
-        typer.echo(f"error: {error}", err=True)
-        sys.exit(2)
-    except OSError as error:  # a folder that cannot be written, a full disk
-        typer.echo(f"error: {error}", err=True)
-        sys.exit(2)
+    except UserCodeError as error:
+        _fail(error, 1)
+    except (SoftmaxlabError, OSError) as error:  # OSError: a folder that cannot be written, a full disk
+        _fail(error, 2)
+    except MemoryError as error:
+        _fail(f"there is not enough memory for this: {error or 'an allocation failed'}", 1)
+    except Exception as error:
+        _fail(_unexpected(error), 1)
     except SystemExit as stop:
         if stop.code == INTERRUPTED:
             typer.echo("interrupted; finished results are kept", err=True)
         raise
+
+
+def _fail(message: object, code: int) -> None:
+    """Print one line, after the traceback if it was asked for, and end."""
+    if _shows_tracebacks:
+        traceback.print_exc()
+    typer.echo(f"error: {' '.join(str(message).split())}", err=True)
+    sys.exit(code)
+
+
+def _unexpected(error: Exception) -> str:
+    """What a user can do about an error that nobody thought of: his own code's place, or a report."""
+    reason = f"{type(error).__name__}: {error}"
+    if place := place_of(error):
+        return f"{place}: {reason}"
+    return f"unexpected {reason}; this is a defect of softmaxlab, --debug shows where"
 
 
 def _got(error: Any, arguments: Sequence[str]) -> str:

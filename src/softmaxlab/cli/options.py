@@ -1,7 +1,9 @@
 """Options shared by commands."""
 
+import contextlib
 import json
 import logging
+import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,6 +29,25 @@ Plugin = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else there.")]
 Preset = Annotated[str, typer.Option("--preset", help="How much to compute: quick or paper.")]
 Out = Annotated[str, typer.Option("--out", help="Folder for results and pictures.")]
+
+
+Long = Annotated[bool, typer.Option("--long", help="Allow what would take more than a day.")]
+
+
+@contextmanager
+def allowed_time(long: bool) -> Iterator[None]:
+    """Specs that would take more than a day are refused inside, unless that is allowed."""
+    from softmaxlab.core import cost
+
+    with cost.at_most(math.inf if long else cost.DAY):
+        yield
+
+
+@contextmanager
+def clean_stdout(json: bool) -> Iterator[None]:
+    """What a user's code prints goes to stderr where stdout is to hold one JSON document."""
+    with contextlib.redirect_stdout(sys.stderr) if json else contextlib.nullcontext():
+        yield
 
 
 def print_json(document: Any) -> None:

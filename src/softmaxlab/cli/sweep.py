@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from softmaxlab.cli.options import Json, Out, Plugin, parse_settings, print_json
+from softmaxlab.cli.options import Json, Long, Out, Plugin, allowed_time, parse_settings, print_json
 from softmaxlab.errors import SpecError
 
 if TYPE_CHECKING:
@@ -69,6 +69,7 @@ def command(
     elements: Elements = None,
     dry_run: DryRun = False,
     status: Status = False,
+    long: Long = False,
     json: Json = False,
     plugin: Plugin = None,
 ) -> None:
@@ -77,6 +78,7 @@ def command(
     Stop it with Ctrl-C and start it again at will: finished runs are kept. A run that fails does not stop the others.
     """
     from softmaxlab.cli.sweep_status import print_status
+    from softmaxlab.core.cost import check_cost
     from softmaxlab.core.tables import check_table
     from softmaxlab.training import trackers
     from softmaxlab.training.executors import executor_named
@@ -99,6 +101,8 @@ def command(
     asked = keyed(specs)
     ranks = dict(zip((key for key, _ in asked), specs.values()))
     work = Sweep(asked, out, limit, own=files[0], table=Path(table) if table else None, ranks=ranks, serve=serve)
+    with allowed_time(long):
+        check_cost(work.wanted.values())
     try:
         work.make(chosen, device)
     except KeyboardInterrupt:

@@ -13,7 +13,8 @@ from softmaxlab.core.cost import check_cost
 from softmaxlab.core.result import Result
 from softmaxlab.core.spec import Spec
 from softmaxlab.core.store import Store
-from softmaxlab.errors import SpecError
+from softmaxlab.core.user_code import naming_user_code, place_of_function
+from softmaxlab.errors import SpecError, UserCodeError
 
 KERNELS = "softmaxlab.core.kernels"  # looked up, not imported: it needs torch, which many results do not
 RECORDED = ("softmaxlab", "numpy", "scipy", "torch", "numba")
@@ -35,7 +36,10 @@ def simulate(spec: Spec, store: Store | str | Path | None = None, device: str = 
     if kernels := sys.modules.get(KERNELS):
         kernels.forget_used()
     began = time.perf_counter()
-    outcome = spec._run(device)
+    with naming_user_code():
+        outcome = spec._run(device)
+    if not isinstance(outcome, Result):
+        raise UserCodeError(f"{place_of_function(type(spec)._run)} must return a Result, got {type(outcome).__name__}")
     result = dataclasses.replace(outcome, spec=spec, provenance=_provenance(time.perf_counter() - began, device))
     if store is not None:
         store.put(result)

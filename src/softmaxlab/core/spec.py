@@ -19,7 +19,7 @@ from softmaxlab.core import plugins, source
 from softmaxlab.core.arrays import encode
 from softmaxlab.core.cost import Cost
 from softmaxlab.core.documents import parse_json
-from softmaxlab.core.messages import one_line
+from softmaxlab.core.messages import one_line, user_code_error
 from softmaxlab.core.registry import Named, Registry, source_hash
 from softmaxlab.errors import SpecError, unknown
 
@@ -74,7 +74,7 @@ class Record(BaseModel):
         try:
             super().__init__(**by_position, **fields)
         except ValidationError as error:
-            raise SpecError(one_line(error, type(self))) from None
+            raise user_code_error(error) or SpecError(one_line(error, type(self))) from None
 
     @model_validator(mode="wrap")
     @classmethod

@@ -15,13 +15,14 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from softmaxlab.attention import MAPS
+from softmaxlab.core.cost import Cost
 from softmaxlab.core.result import Result
 from softmaxlab.core.spec import Seed, Spec
 from softmaxlab.core.threads import one_blas_thread
 from softmaxlab.specialization.heads import forward, residual
 from softmaxlab.specialization.model import SingleLocation
 from softmaxlab.specialization.population import standard_error
-from softmaxlab.specialization.sampling import symmetric
+from softmaxlab.specialization.sampling import images, symmetric
 from softmaxlab.specialization.start import Trained
 
 Rule = Literal["count", "renormalise", "total"]

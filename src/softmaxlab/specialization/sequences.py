@@ -5,6 +5,7 @@ from typing import Annotated, Self
 import numpy as np
 from pydantic import Field, model_validator
 
+from softmaxlab.core.cost import Cost
 from softmaxlab.core.random import generator
 from softmaxlab.core.result import Result
 from softmaxlab.core.spec import Seed, Spec

@@ -166,8 +166,8 @@ CLAIMS = (
         "Appendix F.2, Figure 14",
         "With λ = 0 most heads duplicate each other and do not form sinks",
         no_sinks_without_aux,
-        f"positive maps: fewer sinks than with λ = 0.2 ({MOST}), their share below {FEW:g} and most pairs of heads with "
-        f"cosine above {ALIKE:g}, each with its whole 95 % interval; with condition: only the sinks",
+        f"positive maps: fewer sinks than with λ = 0.2 ({MOST}), their share below {FEW:g} and most pairs of heads "
+        f"with cosine above {ALIKE:g}, each with its whole 95 % interval; with condition: only the sinks",
         {"task.aux": both(0.0, 0.2)},
         "the same runs with the labels of λ exchanged",
         expected=Verdict.UNDECIDED,
