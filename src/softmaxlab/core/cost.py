@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 SAID_FROM = 120.0  # seconds: shorter runs do not announce themselves
-DAY = 86_400.0
+DAY = 86_400.0  # said as 24 hours
 CGROUP = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 UNITS = ((365 * DAY, "years"), (DAY, "days"), (3600.0, "hours"), (60.0, "minutes"))
 _longest = math.inf
@@ -79,7 +79,7 @@ def check_cost(specs: "Iterable[Spec]", say: bool = True) -> None:
 def duration(seconds: float) -> str:
     """Seconds in a unit that reads well."""
     for unit, name in UNITS:
-        if seconds >= unit:
+        if seconds > unit:
             return f"{seconds / unit:.3g} {name}"
     return f"{seconds:.3g} s"
 
