@@ -3,7 +3,9 @@
 import io
 import itertools
 import logging
+import signal
 import sys
+import threading
 import traceback
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -20,6 +22,7 @@ UsageError: Any = typer.BadParameter.__bases__[0]  # whatever typer raises for o
 INTERRUPTED = 130  # typer's exit code for Ctrl-C
 
 _shows_tracebacks = False
+_ended_by = int(signal.SIGINT)  # the signal that ended the program, if one did
 
 app = typer.Typer(
     name="softmaxlab",
@@ -70,6 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             stream.reconfigure(errors="replace")  # a terminal without Greek letters shows question marks
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
     logging.getLogger("softmaxlab").setLevel(logging.INFO)
+    _end_like_ctrl_c()
     try:
         sys.exit(app(arguments, standalone_mode=False))
     except UsageError as error:
@@ -88,7 +92,25 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except SystemExit as stop:
         if stop.code == INTERRUPTED:
             typer.echo("interrupted; finished results are kept", err=True)
+            sys.exit(128 + _ended_by)
         raise
+
+
+def _end_like_ctrl_c() -> None:
+    """SIGTERM and SIGHUP end the program as Ctrl-C does; a hang-up that is ignored, as under nohup, stays so."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _interrupt)
+
+
+def _interrupt(number: int, frame: object) -> None:
+    global _ended_by
+    _ended_by = number
+    signal.signal(number, signal.SIG_IGN)  # the end has begun
+    raise KeyboardInterrupt
 
 
 def _fail(message: object, code: int) -> None:

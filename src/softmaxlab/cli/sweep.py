@@ -43,6 +43,7 @@ Track = Annotated[str | None, typer.Option(help="Write each loss as it goes: jso
 Address = Annotated[str | None, typer.Option(help="Ray: a running cluster; without it, Ray is started here.")]
 Gpus = Annotated[float | None, typer.Option(min=0, help="Ray: of a run, fractions allowed. SLURM: of an element.")]
 Time = Annotated[str | None, typer.Option(help="SLURM: at most this long for an element, as sbatch takes it.")]
+Timeout = Annotated[float | None, typer.Option(help="Local: seconds after which a run is ended, as failed.")]
 Elements = Annotated[int | None, typer.Option(min=1, help="SLURM: at most so many array elements.")]
 Status = Annotated[bool, typer.Option("--status", help="Make nothing; say what is there and what is still lacking.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="SLURM: only print the script and its core-hours.")]
@@ -67,6 +68,7 @@ def command(
     account: Annotated[str | None, typer.Option(help="SLURM: the account.")] = None,
     time: Time = None,
     elements: Elements = None,
+    timeout: Timeout = None,
     dry_run: DryRun = False,
     status: Status = False,
     long: Long = False,
@@ -92,7 +94,13 @@ def command(
     if status:
         print_status(name, specs, out, table, serve, json)
         return
-    options = {"jobs": jobs, "address": address, "gpus_per_task": gpus_per_task, "partition": partition}
+    options = {
+        "jobs": jobs,
+        "timeout": timeout,
+        "address": address,
+        "gpus_per_task": gpus_per_task,
+        "partition": partition,
+    }
     chosen = executor_named(executor, **options, account=account, time=time, elements=elements)
     if dry_run:
         _print_plan(chosen, list(specs), out, limit, json)

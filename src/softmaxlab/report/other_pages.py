@@ -8,12 +8,12 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from softmaxlab.core.pool import cores
 from softmaxlab.core.simulate import RECORDED
 from softmaxlab.report.kept import code_digest, installed
 from softmaxlab.report.places import ERRATA, REPOSITORY
 from softmaxlab.report.prose import inline, inside, markdown
 from softmaxlab.report.shell import copyable, facts, note, number, row, table
-from softmaxlab.training.executors.local import cores
 
 if TYPE_CHECKING:
     from softmaxlab.report.reproduce import Reproduction
