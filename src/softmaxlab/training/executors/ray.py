@@ -19,12 +19,7 @@ from softmaxlab.core.pool import ATTEMPTS, THREAD_VARIABLES
 from softmaxlab.errors import SpecError
 from softmaxlab.training import trackers
 from softmaxlab.training.attempts import record_failure, run_one
-<<<<<<< HEAD
 from softmaxlab.training.executors import check_gpus, check_positive
-from softmaxlab.training.executors.local import ATTEMPTS, THREADS
-=======
-from softmaxlab.training.executors import check_positive
->>>>>>> 0416664
 
 SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",  # else it reports to its makers
@@ -137,15 +132,9 @@ def _imported() -> ModuleType:
 
 def _environment() -> dict[str, str]:
     """What workers need to know: one thread each, the user's plugins, where to find them, and a tracker."""
-<<<<<<< HEAD
-    return dict.fromkeys(THREADS, "1") | {
+    return dict.fromkeys(THREAD_VARIABLES, "1") | {
         **{name: os.environ.get(name, "") for name in (plugins.VARIABLE, plugins.FOLDERS, trackers.VARIABLE)},
         "PYTHONPATH": plugins.worker_environment()["PYTHONPATH"],
-=======
-    return dict.fromkeys(THREAD_VARIABLES, "1") | {
-        **{name: os.environ.get(name, "") for name in (plugins.VARIABLE, trackers.VARIABLE)},
-        "PYTHONPATH": os.pathsep.join([os.getcwd(), *filter(None, sys.path)]),
->>>>>>> 0416664
     }
 
 
