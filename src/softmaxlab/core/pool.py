@@ -1,8 +1,8 @@
 """The one process pool: pieces of work, shared by processes of one thread each.
 
 A process that dies (killed, out of memory, crashed) costs its own piece of work one attempt and costs no other piece
-anything. Such pieces are tried again alone, so one that needs all the memory can have it. Workers, and whatever they have
-started, end with the process that started them, even if that one is killed (guard.py).
+anything. Such pieces are tried again alone, so one that needs all the memory can have it. Workers, and whatever they
+have started, end with the process that started them, even if that one is killed (guard.py).
 """
 
 import contextlib
@@ -70,8 +70,9 @@ def run_all(
 ) -> dict[str, Any]:
     """Return name → what its work returned, or how it `Died`; `finished` is called with both as soon as they are known.
 
-    A piece of work that takes more than `timeout` seconds is ended, and has `TimedOut`; it is not tried again. `jobs` processes of `threads` threads each share the work in its order. Functions and what they return are pickled.
-    What a piece of work raises is raised here, and ends the others.
+    `jobs` processes of `threads` threads each share the work in its order. Functions and what they return are pickled.
+    What a piece of work raises is raised here, and ends the others. One that takes more than `timeout` seconds is
+    ended, and not tried again: its outcome is `TimedOut`.
     """
     outcomes: dict[str, Any] = {}
 
