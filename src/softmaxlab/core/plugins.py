@@ -9,7 +9,6 @@ import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Iterator
 from importlib.machinery import PathFinder
 from pathlib import Path
 
@@ -49,29 +48,13 @@ def load_remembered() -> None:
 def worker_environment() -> dict[str, str]:
     """Environment variables of a worker process: where its libraries are, and that no other folder is looked into.
 
-    The current folder and the script's are left out, unless PYTHONPATH names them or softmaxlab itself is there.
+    The current folder is left out, unless PYTHONPATH names it or softmaxlab itself is there.
     """
     given = [os.path.abspath(path) for path in _listed("PYTHONPATH")]
     own = {os.getcwd(), *_listed(FOLDERS)}
-    if not sys.flags.safe_path and sys.path:
-        own.add(os.path.abspath(sys.path[0]))  # put there by Python: the script's folder, or the current one
     wanted = {*given, str(PACKAGE.parent)}
     paths = [path for path in map(os.path.abspath, filter(None, sys.path)) if path in wanted or path not in own]
     return {"PYTHONPATH": os.pathsep.join(dict.fromkeys([*paths, *given])), "PYTHONSAFEPATH": "1"}
-
-
-@contextlib.contextmanager
-def in_workers() -> Iterator[None]:
-    """Processes that `multiprocessing` starts inside do not import from the current folder."""
-    before = os.environ.get("PYTHONSAFEPATH")
-    os.environ["PYTHONSAFEPATH"] = "1"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["PYTHONSAFEPATH"]
-        else:
-            os.environ["PYTHONSAFEPATH"] = before
 
 
 def _load(module: str, folders: list[str]) -> None:

@@ -173,13 +173,13 @@ class _Worker:
         self._send(b"")
 
     def wait(self) -> None:
-        """Wait for a released process to close its end of the pipe, but not for ever."""
-        with contextlib.suppress(OSError):
-            self.connection.poll(EXIT_SECONDS)
+        """Wait for a released process, but not for ever."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(EXIT_SECONDS)
 
     def kill(self) -> str:
         """End the process if it has not ended, and all that it has started; return how it ended."""
-        kill_group(self._process.pid)  # before its end is read, as long as the number is surely its own
+        kill_group(self._process.pid)
         code = self._process.wait()
         self.guard.remove(self._process.pid)
         self.connection.close()
