@@ -15,7 +15,7 @@ import os
 import threading
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -33,23 +33,26 @@ from softmaxlab.specialization.rest import follow
 from softmaxlab.specialization.start import Start, check
 
 RK45_UNTIL = 500.0  # beyond this time the flow has become stiff
+FIRST_LOOK = 1e4  # τ at which a flow to rest is looked at first: all but the slowest features are learnt by then
+FIRST_RECORD = 1.0  # τ from which a flow to rest is recorded, evenly in log τ: features are learnt from then on
 LONGEST = 1e12  # no flow has anything left to do by then, and times of this size still have twelve digits
 Tolerance = Annotated[float, Field(ge=1e-12, le=0.1)]
 
 
 class Flow(Spec):
-    """The flow of a model to `tau_end`, recorded at `points` evenly spaced times, or at those listed in `record`.
+    """The flow of a model to rest or, given `tau_end`, to that time, recorded at `points` times or those in `record`.
 
     It starts at r = η I and m = 0, with noise of standard deviation `noise`, or at `start`: order parameters, or a
     result (of SGD or of a flow), which stands for those at its first time. spikes="orthogonal" takes p = I whatever the
     start says. `samples` counts base points (sampling.py); sampling="fresh" draws new ones at every step of Euler.
-    until="rest" goes on beyond `tau_end`, with more time and more samples, until the flow is certified to be at a
-    minimum or that has become too much (rest.py); notes["certificate"] says how it ended.
+    until="rest", the default without `tau_end`, goes on beyond `tau_end`, with more time and more samples, until the
+    flow is certified to be at a minimum or that has become too much (rest.py); notes["certificate"] says how it ended.
+    The recorded times are then evenly spaced in log τ, else in τ.
     """
 
     model: SingleLocation
     eta: float = Field(default=1.0, ge=0.0, le=LARGE)
-    tau_end: float = Field(default=30.0, gt=0.0, le=LONGEST)
+    tau_end: float = Field(default=FIRST_LOOK, gt=0.0, le=LONGEST)
     seed: int = Field(default=0, ge=0)
     start: Start | None = None
     spikes: Literal["exact", "orthogonal"] = "exact"
@@ -63,7 +66,12 @@ class Flow(Spec):
     samples: int | None = Field(default=None, ge=1, le=2**24)
     sampling: Literal["symmetric", "plain", "fresh"] = "symmetric"
     batch_noise: float = Field(default=0.0, ge=0.0, le=LARGE)
-    until: Literal["tau_end", "rest"] = "tau_end"
+    until: Literal["tau_end", "rest"] = "rest"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _stops_at_a_given_time(cls, given: Any) -> Any:
+        return {"until": "tau_end"} | given if isinstance(given, dict) and "tau_end" in given else given
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -75,7 +83,10 @@ class Flow(Spec):
         if self.sampling == "fresh" and self.solver != "Euler":
             raise ValueError("sampling='fresh' needs solver='Euler': no other solver can take samples that change")
         if self.until == "rest" and (self.solver == "Euler" or self.sampling != "symmetric" or self.batch_noise):
-            raise ValueError("until='rest' needs symmetric samples, no batch_noise and a solver other than Euler")
+            raise ValueError(
+                "until='rest' needs symmetric samples, no batch_noise and a solver other than Euler; "
+                "give tau_end to end there"
+            )
         if self.solver == "Euler" and self.tau_end > BUDGET * self.step:
             raise ValueError(f"tau_end must hold at most {BUDGET} steps = {self.step:g} of Euler, got {self.tau_end:g}")
         for tau in self.record or ():
@@ -85,6 +96,8 @@ class Flow(Spec):
 
     def times(self) -> np.ndarray:
         """The recorded times; the first and the last always."""
+        if self.record is None and self.until == "rest" and self.tau_end > FIRST_RECORD:
+            return np.append(0.0, np.geomspace(self.tau_end, FIRST_RECORD, self.points - 1)[::-1])
         if self.record is None:
             return np.linspace(0.0, self.tau_end, self.points)
         return np.array(sorted({0.0, self.tau_end, *self.record}))
