@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from softmaxlab.errors import SpecError
-from softmaxlab.papers.claim import Verdict
-from softmaxlab.errors import SoftmaxlabError
+from softmaxlab.errors import SoftmaxlabError, SpecError
 from softmaxlab.papers import errata
+from softmaxlab.papers.claim import Verdict
 from softmaxlab.report import kept, other_pages, places, reproduce, tasks
 from softmaxlab.report.figure_page import figure_body
 from softmaxlab.report.index_page import index_body
