@@ -110,7 +110,7 @@ def other_way(looked: Looked, velocity: Velocity, ends: Sequence[np.ndarray], la
 
 
 def around(velocity: Velocity, y: np.ndarray, tau: float, look: int, found: dict[str, Any]) -> Looked:
-    """Judge a state by independent samples, beside what is `found` of it: one that rests on the flow's own is theirs.
+    """Judge a state that rests on the flow's own samples by independent ones; `found` is what is known of it.
 
     To go to their rest point, their slope has to be known well also where it is clearly not 0.
     """

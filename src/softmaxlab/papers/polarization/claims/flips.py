@@ -7,6 +7,7 @@ that differ in one setting only (pairs.py). Which tokens heads look at is in no 
 
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -75,7 +76,7 @@ def flips_fall(subject: FlipSubject) -> Finding:
     cells = {(h, n): some("flips-fall", f"runs with H = {h}, L = {n}", chosen(runs, heads=h, layers=n))
              for h in HEADS for n in LAYERS}  # fmt: skip
     steps = [(name, one, other) for name, values in (("heads", HEADS), ("layers", LAYERS))
-             for one, other in zip(values, values[1:])]  # fmt: skip
+             for one, other in pairwise(values)]  # fmt: skip
     parts = [_fall(runs, *step) for step in steps]
     pairs = joined(parts)
     rates = np.array([[mean(cells[h, n]["flips"]) for n in LAYERS] for h in HEADS])
@@ -139,7 +140,9 @@ def _different(favourite: np.ndarray, copied: bool) -> float:
     return float((favourite[:, i] != favourite[:, j]).mean())
 
 
-def _several_heads(seeds: tuple[int, ...], layers: tuple[int, ...], rates: tuple[float, ...], epochs: int = 10) -> Heads:
+def _several_heads(
+    seeds: tuple[int, ...], layers: tuple[int, ...], rates: tuple[float, ...], epochs: int = 10
+) -> Heads:
     base = BARE.replace(epochs=epochs, measure=())
     return Heads(tuple(grid(base, heads=(2, 4), layers=layers, lr=rates, seed=seeds)))
 
@@ -165,25 +168,25 @@ CLAIMS = (
                 grid(ONE_HEAD.replace(epochs=LONG), **{"task.vocab": VOCABULARIES}, seed=OTHER_SEEDS, map=STRONGEST)
             )
         ),
-        refined_evidence=Evidence("refined", horizon="40 epochs", runs="45: five maps, three vocabularies, seeds 5 to 7"),
-        remark="At 41 a model has four inputs in all (erratum 23). With 81 and 161 tokens, where sequences are a sample, "
-        "softmax's mean rate is .75 and .70: still the largest of all maps, and far from always.",
+        refined_evidence=Evidence(
+            "refined", horizon="40 epochs", runs="45: five maps, three vocabularies, seeds 5 to 7"
+        ),
+        remark="At 41 a model has four inputs in all (erratum 23). With 81 and 161 tokens, where sequences are a "
+        "sample, softmax's mean rate is .75 and .70: still the largest of all maps, and far from always.",
     ),
     Claim(
         id="polarization/flips-fall",
         source=SOURCE,
         place="Section 4.2, Appendix F.3, Figure 21",
         statement="More heads or layers lead to a diminishing flip rate",
-        tolerance="the rate falls in most pairs of runs (95 % interval above a half), in most of every step to more heads "
-        "or layers, and to half or less at the end",
+        tolerance="the rate falls in most pairs of runs (95 % interval above a half), in most of every step to more "
+        "heads or layers, and to half or less at the end",
         judge=flips_fall,
         subject=FlipSubject(),
         control=FlipSubject({"heads": both(1.0, 4.0)}),
         control_is="the same runs with the labels of 1 and 4 heads exchanged",
         evidence=Evidence("own", horizon="10 epochs", runs="the paper's: softmax's 90 of Figure 21, five seeds"),
-        refined=FlipSubject(
-            specs=tuple(grid(BARE.replace(epochs=LONG), heads=HEADS, layers=LAYERS, seed=OTHER_SEEDS))
-        ),
+        refined=FlipSubject(specs=tuple(grid(BARE.replace(epochs=LONG), heads=HEADS, layers=LAYERS, seed=OTHER_SEEDS))),
         refined_evidence=Evidence("refined", horizon="40 epochs", runs="18 at learning rate 1e-3, seeds 5 to 7"),
     ),
     Claim(
