@@ -153,7 +153,11 @@ CLAIMS = (
         "Normalised positive maps have consistently more sink heads than unnormalised or signed ones",
         sinks_of_maps,
         f"{MOST}, against unnormalised positive maps and against signed ones; with condition: the former only",
-        {"map": {name: other for pair in (*COUNTERPARTS, ("softmax", "linear")) for name, other in both(*pair).items()}},
+        {
+            "map": {
+                name: other for pair in (*COUNTERPARTS, ("softmax", "linear")) for name, other in both(*pair).items()
+            }
+        },
         "the same runs with the names of each normalised map and its counterpart, and of softmax and linear, exchanged",
         expected=Verdict.UNDECIDED,
     ),
@@ -162,8 +166,8 @@ CLAIMS = (
         "Appendix F.2, Figure 14",
         "With λ = 0 most heads duplicate each other and do not form sinks",
         no_sinks_without_aux,
-        f"positive maps: fewer sinks than with λ = 0.2 ({MOST}), their share below {FEW:g} and most pairs of heads with "
-        f"cosine above {ALIKE:g}, each with its whole 95 % interval; with condition: only the sinks",
+        f"positive maps: fewer sinks than with λ = 0.2 ({MOST}), their share below {FEW:g} and most pairs of heads "
+        f"with cosine above {ALIKE:g}, each with its whole 95 % interval; with condition: only the sinks",
         {"task.aux": both(0.0, 0.2)},
         "the same runs with the labels of λ exchanged",
         expected=Verdict.UNDECIDED,

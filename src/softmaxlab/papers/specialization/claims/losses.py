@@ -206,8 +206,8 @@ CLAIMS = (
         control=MoreHeads(OneHotSpikes(F=4, nu=10.0), "bayes_softmax", ONE_RUN),
         control_is="one-hot spikes, where the loss has its plateau from H = F on",
         expected=Verdict.UNDECIDED,
-        remark="The loss falls to H = 8 at every level; from 8 to 12 heads a longer flow on more samples finds no fall, "
-        "with the Bayes risk still a sixth below.",
+        remark="The loss falls to H = 8 at every level; from 8 to 12 heads a longer flow on more samples finds no "
+        "fall, with the Bayes risk still a sixth below.",
         evidence=HEADS_RUN.evidence("own"),
         refined=MoreHeads(CONTINUOUS, "bayes_softmax", HEADS_MORE),
         refined_evidence=HEADS_MORE.evidence("refined"),

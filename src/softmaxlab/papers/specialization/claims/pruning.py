@@ -128,13 +128,15 @@ CLAIMS = (
         place="Section IV, Figure 7",
         statement="With more than H − F heads pruned softmax-1 and Bayes-softmax degrade more than softmax, and with a "
         "larger variance over runs",
-        tolerance="mean rise and deviation of five runs, after 5, 6 and 7 removals; with condition: one of the two maps",
+        tolerance="mean rise and deviation of five runs, after 5, 6 and 7 removals; with condition: one of the two "
+        "maps",
         judge=needed_heads_cost_more,
         subject=Pruned(FIVE_RUNS),
         control=Pruned(FIVE_UNTRAINED),
         control_is="heads that are not trained",
         expected=Verdict.UNDECIDED,
-        remark="So it is for softmax-1. Bayes-softmax degrades more too, but its runs differ less than those of softmax.",
+        remark="So it is for softmax-1. Bayes-softmax degrades more too, but its runs differ less than those of "
+        "softmax.",
         evidence=FIVE_RUNS.evidence("own"),
         refined=Pruned(FIVE_MORE),
         refined_evidence=FIVE_MORE.evidence("refined"),
