@@ -5,9 +5,9 @@ import pytest
 
 import softmaxlab as sl
 from softmaxlab.core.spec import from_json
+from softmaxlab.specialization.flow.velocity import Velocity
 from softmaxlab.specialization.population import slope_over
 from softmaxlab.specialization.sampling import symmetric
-from softmaxlab.specialization.velocity import Velocity
 
 sp = sl.specialization
 ROUNDING = 1e-12

@@ -9,9 +9,9 @@ import pytest
 import softmaxlab as sl
 from softmaxlab.core.result import Outcome
 from softmaxlab.errors import SpecError
-from softmaxlab.specialization import flow as flow_module
 from softmaxlab.specialization import integrate as integrate_module
-from softmaxlab.specialization import velocity as velocity_module
+from softmaxlab.specialization.flow import flow as flow_module
+from softmaxlab.specialization.flow import velocity as velocity_module
 from softmaxlab.specialization.integrate import Run, integrate
 from softmaxlab.specialization.population import slope_over
 
@@ -133,7 +133,7 @@ def test_a_flow_without_a_gradient_has_its_start(map, solver, monkeypatch):
 
 
 def test_a_loss_that_is_not_finite_is_not_in_a_result(monkeypatch):
-    from softmaxlab.specialization import flow_record
+    from softmaxlab.specialization.flow import record as flow_record
 
     spec = sp.Flow(FLIPPING, tau_end=1.0, points=5, samples=16)
     whole = sl.simulate(spec)
