@@ -156,7 +156,7 @@ CLAIMS = (
         protocol_evidence=Evidence("paper protocol", horizon="1e7 steps of 0.1", runs="the authors' instance"),
         remark="The figure's target is softmax(10·U[0, 1]), and the target decides: with softmax(30·U) the largest "
         "weight at t = 1e6 is above that of the logistic loss (.992 against .983 from the authors' draws), with "
-        "softmax(U) .115.",
+        "softmax(U) it is .115.",
     ),
     Claim(
         id="polarization/kl-literal",

@@ -17,11 +17,11 @@ from softmaxlab.papers.claim import Claim, Evidence, Finding, Verdict, within
 from softmaxlab.papers.evidence import Level
 from softmaxlab.papers.specialization.claim_flows import MAPS, PAPER, finished
 from softmaxlab.specialization import SGD, FlippingSpike, Flow, OrderParameters, SingleLocation
-from softmaxlab.specialization.direct import Direct
 from softmaxlab.specialization.heads import forward
 from softmaxlab.specialization.population import slope_over
-from softmaxlab.specialization.reduced import Reduced
 from softmaxlab.specialization.sampling import symmetric
+from softmaxlab.specialization.sgd.direct import Direct
+from softmaxlab.specialization.sgd.reduced import Reduced
 
 FLIP = SingleLocation(prior=FlippingSpike(nu=(2.0, 2.0)), length=4, heads=2)
 CERTAIN = 5.0  # standard errors
