@@ -62,9 +62,24 @@ def fuzz(attempts: dict[str, int], seed: int, jobs: int) -> Tally:
 
 def batch(kind: str, seed: int, first: int, number: int) -> list[tuple[str, str, str]]:
     """The faults of attempts first, first + 1, … of a kind; each has its own generator, so it can be made again."""
-    signal.signal(signal.SIGALRM, _hang)
     warnings.simplefilter("ignore")
+    warm(kind)
+    signal.signal(signal.SIGALRM, _hang)
     return [fault for i in range(first, first + number) if (fault := attempt(kind, f"{seed}/{kind}/{i}"))]
+
+
+def warm(kind: str) -> None:
+    """Import and build what the first attempt would wait for: that is no part of its time."""
+    import torch  # noqa: F401
+
+    from softmaxlab.papers.index import FIGURES
+    from softmaxlab.polarization.descent import engine  # noqa: F401, it loads the compiled loops
+    from tests.fuzz import attempts
+
+    if kind == "cli":
+        list(FIGURES.values())
+    before = {"checkpoint": attempts._checkpoint, "store": attempts._stored, "url": attempts._client}
+    before.get(kind, attempts._specs)()
 
 
 def attempt(kind: str, seed: str) -> tuple[str, str, str] | None:

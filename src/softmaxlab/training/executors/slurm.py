@@ -76,6 +76,8 @@ class Slurm:
             for job in jobs:
                 job.cancel()
             raise
+        finally:
+            _remove_pickles(jobs)
         for job, part in zip(jobs, parts):
             for key in left.intersection(part):
                 if failure(store, key) == failed_before[key]:
@@ -142,6 +144,13 @@ def _await(jobs: list, waiting: set[str], store: str, finished: Callable[[str], 
         if over:
             return waiting
         time.sleep(POLL_SECONDS)
+
+
+def _remove_pickles(jobs: list) -> None:
+    """Delete what submitit hands an element and gets back from it: files that run code when read."""
+    for job in jobs:
+        for file in (job.paths.submitted_pickle, job.paths.result_pickle):
+            file.unlink(missing_ok=True)
 
 
 def _imported() -> ModuleType:
