@@ -43,7 +43,7 @@ def chip(done: "Reproduction", id: str) -> Chip:
     if check is None:
         return Chip("fails", UNJUDGED, "!", "not judged")
     kind, sign = LOOKS[check.verdict]
-    stored = "" if check.verdict is expected else str(expected)
+    stored = "" if check.as_expected else str(expected)
     return Chip(kind, kind, sign, str(check.verdict), stored, not check.control_failed)
 
 

@@ -17,7 +17,8 @@ import softmaxlab
 from softmaxlab.core.files import atomic
 from softmaxlab.core.simulate import RECORDED
 from softmaxlab.papers.claim import Check, Claim, stored
-from softmaxlab.papers.evidence import Finding, Verdict
+from softmaxlab.papers.evidence import Finding, Level, Verdict
+from softmaxlab.papers.records import Record as StoredFinding
 
 SHOWING = ("report", "cli", "app")  # folders that only show what others compute
 SOURCES = (".py", ".csv", ".json")
@@ -93,8 +94,10 @@ class ClaimRecord:
     digest: str
     verdict: str = ""
     measured: str = ""
+    lacking: str = ""  # what the finding lacks for any verdict
     control_verdict: str = ""
     control_measured: str = ""
+    made: dict[Level, dict[str, Any]] = dataclasses.field(default_factory=dict)  # findings of a live claim by level
     cpu: float = 0.0
     error: str = ""
 
@@ -102,8 +105,10 @@ class ClaimRecord:
         """Return the check that the record describes; None if the claim could not be judged."""
         if self.error:
             return None
-        finding = Finding(Verdict(self.verdict), self.measured)
-        return Check(claim, finding, Finding(Verdict(self.control_verdict), self.control_measured), stored(claim))
+        finding = Finding(Verdict(self.verdict), self.measured, self.lacking)
+        control = Finding(Verdict(self.control_verdict), self.control_measured)
+        made = {level: StoredFinding(**fields) for level, fields in self.made.items()}
+        return Check(claim, finding, control, made if claim.live else stored(claim))
 
 
 @dataclasses.dataclass(frozen=True)

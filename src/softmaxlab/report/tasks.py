@@ -116,8 +116,10 @@ def judge(claim: Claim, out: str) -> ClaimRecord:
             code_digest(),
             verdict=str(done.finding.verdict),
             measured=done.finding.measured,
+            lacking=done.finding.lacking,
             control_verdict=str(done.control.verdict),
             control_measured=done.control.measured,
+            made={level: dataclasses.asdict(finding) for level, finding in done.stored.items() if claim.live},
             cpu=time.process_time() - began,
         )
         records.write(record, claim_record(claim, out))
