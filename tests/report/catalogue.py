@@ -74,9 +74,7 @@ def raise_(value: float) -> Finding:
 
 
 def claim(id: str, judge: Any, subject: float, expected: Verdict) -> Claim:
-    about = ("softmaxlab", "Figure 1", "u_0 > 0", "none")
-    shown = ("attention/line",)
-    return Claim(id, *about, judge, subject, -subject, "the other sign", expected, figures=shown)
+    return Claim(id, "softmaxlab", "Figure 1", "u_0 > 0", "none", judge, subject, -subject, "the other sign", expected)
 
 
 CLAIMS = {
@@ -99,15 +97,3 @@ PROBE = Probe("tiny", "softmaxlab probe tiny", no_extra)
 def write_document(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / DOCUMENT).write_text("{}")
-
-
-def die() -> None:
-    os._exit(9)
-
-
-def process() -> int:
-    return os.getpid()
-
-
-def seven() -> int:
-    return 7

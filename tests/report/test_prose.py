@@ -4,7 +4,9 @@ from xml.dom.minidom import parseString
 
 import pytest
 
-from softmaxlab.papers.errata import errata, errata_file
+from softmaxlab.papers.errata import errata_file
+from softmaxlab.papers.index import CLAIMS, FIGURES
+from softmaxlab.report.places import claims_on, errata, numbers, points_on
 from softmaxlab.report.prose import inline, markdown, plain
 from softmaxlab.report.tex import mathml
 
@@ -48,3 +50,22 @@ def test_indices_of_plain_sentences(text, html):
 
 def test_links_into_the_repository_keep_their_words_only():
     assert inline("[notation](notation.md)") == '<span title="notation.md in the repository">notation</span>'
+
+
+def test_places():
+    assert numbers("Section 3.2, Figures 3 and 12") == {"Figure 3", "Figure 12"}
+    assert numbers("Figure 13a") == {"Figure 13"}
+    assert numbers("Beyond Lemma 3.5") == {"Lemma 3.5"}
+    assert numbers("Section 4.1") == set()
+
+
+def test_figures_find_their_claims_and_errata():
+    found = claims_on(FIGURES["polarization/fig13b"], CLAIMS.values())
+    assert "polarization/fig13-relu" in [claim.id for claim in found]
+    assert [p.anchor for p in points_on(FIGURES["polarization/fig13b"], errata())] == [
+        "polarization-19",
+        "polarization-20",
+    ]
+    assert {c.id.split("/")[0] for c in claims_on(FIGURES["specialization/fig03"], CLAIMS.values())} == {
+        "specialization"
+    }

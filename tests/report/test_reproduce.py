@@ -9,7 +9,7 @@ import pytest
 from softmaxlab.errors import SoftmaxlabError, SpecError
 from softmaxlab.papers import errata
 from softmaxlab.papers.claim import Verdict
-from softmaxlab.report import kept, other_pages, reproduce, tasks
+from softmaxlab.report import kept, other_pages, places, reproduce, tasks
 from softmaxlab.report.figure_page import figure_body
 from softmaxlab.report.index_page import index_body
 from tests.report import catalogue
@@ -135,16 +135,16 @@ def test_a_claim_that_was_not_judged_is_a_kind_of_its_own(done, folder):
     assert 'data-show="unjudged" aria-pressed="false">not judged (1)' in index
     assert index.count('<tr data-kind="unjudged">') == 1
     judged = dataclasses.replace(done, claims={"attention/holds": catalogue.CLAIMS["attention/holds"]})
-    assert "not judged" not in index_body(judged)
+    assert "not judged" not in index_body(judged, [])
 
 
 def test_the_errata_are_counted_and_an_installation_without_them_is_broken(done, monkeypatch, tmp_path):
     alone = dataclasses.replace(done, claims={})
-    assert "no claim and no correction" in figure_body(alone, "attention/line")
-    assert "corrections to the papers" in index_body(done)
+    assert "no claim and no correction" in figure_body(alone, "attention/line", [])
+    assert "corrections to the papers" in index_body(done, [])
     monkeypatch.setattr(errata, "PLACES", (tmp_path / "errata.md",))
     with pytest.raises(SoftmaxlabError, match="missing from this installation"):
-        errata.errata_file()
+        places.errata()
 
 
 def test_benchmarks_are_shown_as_stored_or_said_to_be_missing(tmp_path):

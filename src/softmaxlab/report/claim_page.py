@@ -4,20 +4,15 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from softmaxlab.papers.claim import Check
-from softmaxlab.papers.errata import errata
 from softmaxlab.papers.evidence import Verdict
-from softmaxlab.report.prose import inline, plain
+from softmaxlab.report.places import PAPERS, numbers, paper_of
+from softmaxlab.report.prose import plain
 from softmaxlab.report.shell import copyable, facts, note, row, table
 
 if TYPE_CHECKING:
     from softmaxlab.report.reproduce import Reproduction
 
 UP = "../../"
-PAPERS = {
-    "varre2026polarization": "Polarization",
-    "sagitova2026specialization": "Specialization",
-    "softmaxlab": "softmaxlab",
-}
 LOOKS = {
     Verdict.HOLDS: ("holds", "✓"),
     Verdict.CONDITION: ("part", "◐"),
@@ -33,7 +28,7 @@ def chip(done: "Reproduction", id: str) -> str:
         return '<span class="chip fails">! not judged</span>'
     kind, sign = LOOKS[check.verdict]
     told = f'<span class="chip {kind}">{sign} {check.verdict}</span>'
-    if check.verdict is not claim.expected:
+    if not check.as_expected:
         told += f' <span class="chip fails">! stored: {claim.expected}</span>'
     return told if check.control_failed else f'{told} <span class="chip fails">! the control passes too</span>'
 
@@ -43,11 +38,9 @@ def claim_body(done: "Reproduction", id: str) -> str:
     says = "We say" if claim.source == "softmaxlab" else "The paper says"
     told = [(says, plain(claim.statement)), ("Measured", plain(judged.measured) or "nothing")]
     told += [("Tolerance", plain(claim.tolerance)), ("Verdict", chip(done, id))]
-    texts = {"Condition": claim.condition, "Why": claim.why, "Proof": claim.proof, "Remark of ours": claim.remark}
-    told += [(name, plain(text)) for name, text in texts.items() if text]
-    told += [("Erratum", erratum(id, UP)) for id in claim.erratum]
+    told += [(name, plain(text)) for name, text in (("Proof", claim.proof), ("Remark of ours", claim.remark)) if text]
     if check is not None:
-        told += [("Undecided because", plain(check.settled.reason))] if check.settled.reason else []
+        told += [("Why", plain(check.settled.reason))] if check.settled.reason else []
         told += [
             ("Evidence", plain(check.evidence)),
             ("Control", f"{plain(claim.control_is)}: {check.control_told}"),
@@ -88,17 +81,11 @@ def _findings(check: Check) -> str:
     return f"<h2>Findings side by side</h2>{table(header, rows)}<p>The stored ones are made anew by</p>{again}"
 
 
-def erratum(id: str, up: str) -> str:
-    """Return a point of the errata with a link to it; `up` leads to the report's folder."""
-    point = errata()[id]
-    link = f'<a href="{up}errata.html#{id.replace("/", "-")}">{id}</a>'
-    return f"{link}, {inline(point.place)} (<em>{point.grade}</em>): {inline(point.text)}"
-
-
 def _figures(done: "Reproduction", id: str) -> str:
-    """Links to the figures that show the claim."""
-    shown = [done.figures[figure] for figure in done.claims[id].figures if figure in done.figures]
-    if not shown:
+    """Links to the figures that the claim names."""
+    wanted = numbers(done.claims[id].place)
+    found = [f for f in done.figures.values() if paper_of(f.id) == paper_of(id) and wanted & numbers(f.place)]
+    if not found:
         return ""
-    items = "".join(f'<li><a href="{UP}{f.id}.html">{plain(f.place)}: {plain(f.title)}</a></li>' for f in shown)
+    items = "".join(f'<li><a href="{UP}{f.id}.html">{plain(f.place)}: {plain(f.title)}</a></li>' for f in found)
     return f"<h2>Figures</h2><ul>{items}</ul>"

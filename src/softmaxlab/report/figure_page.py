@@ -7,9 +7,10 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from softmaxlab.papers.figure import FigureSpec
-from softmaxlab.report.claim_page import PAPERS, chip, erratum
+from softmaxlab.report.claim_page import chip
 from softmaxlab.report.kept import Drawn
-from softmaxlab.report.prose import plain
+from softmaxlab.report.places import PAPERS, Point, claims_on, points_on
+from softmaxlab.report.prose import inside, plain
 from softmaxlab.report.shell import copyable, facts, note, picture, row, table
 
 if TYPE_CHECKING:
@@ -18,15 +19,15 @@ if TYPE_CHECKING:
 UP = "../"
 
 
-def figure_body(done: "Reproduction", id: str) -> str:
-    """Return the page of a figure."""
+def figure_body(done: "Reproduction", id: str, points: list[Point]) -> str:
+    """Return the page of a figure; `points` are those of the errata."""
     figure, drawn = done.figures[id], done.drawn[id]
     name = id.rsplit("/", 1)[-1]
     who = "We report" if figure.source == "softmaxlab" else "The paper reports"
     return (
         f'<p class="lead">{escape(PAPERS.get(figure.source, figure.source))}, {plain(figure.place)}</p>'
         f"{_picture(figure, drawn, name)}{_labels(done, figure, drawn)}<h2>{who}</h2><p>{plain(figure.reports)}.</p>"
-        f"<h2>What we see</h2>{_seen(done, figure, drawn)}"
+        f"<h2>What we see</h2>{_seen(done, figure, drawn, points)}"
         f"<h2>What is drawn</h2>{_described(figure)}"
         f"<h2>Make it again</h2>{_again(figure.shown_at(done.preset), id, drawn)}"
         f"<h2>Data</h2>{_data(name, drawn)}{_neighbours(done, id)}"
@@ -68,14 +69,18 @@ def _short(value: Any) -> str:
     return escape(text if len(text) <= 60 else f"{text[:59]}…")
 
 
-def _seen(done: "Reproduction", figure: type[FigureSpec], drawn: Drawn) -> str:
-    """The verdicts of the claims that this figure shows, and its errata."""
-    claims = [claim for claim in done.claims.values() if figure.id in claim.figures]
-    rows = [row([chip(done, c.id), plain(c.statement), plain(done.judged[c.id].measured), _link(c.id)]) for c in claims]
+def _seen(done: "Reproduction", figure: type[FigureSpec], drawn: Drawn, points: list[Point]) -> str:
+    """The verdicts of the claims on this figure, and the errata that name it."""
+    rows = [
+        row([chip(done, c.id), plain(c.statement), plain(done.judged[c.id].measured), _link(c.id)])
+        for c in claims_on(figure, done.claims.values())
+    ]
     told = f"<p>{plain(drawn.seen)}</p>" if drawn.seen else ""
     told += table(["Verdict", "Statement", "Measured", "Details"], rows) if rows else ""
-    ids = dict.fromkeys([*figure.errata, *(id for claim in claims for id in claim.erratum)])
-    named = "".join(f"<h3>Erratum</h3><p>{erratum(id, UP)}</p>" for id in ids)
+    named = "".join(
+        f'<h3><a href="{UP}errata.html#{p.anchor}">Errata</a>: {inside(p.heading)}</h3>{p.body}'
+        for p in points_on(figure, points)
+    )
     if told or named:
         return told + named
     return "<p>The picture is what we see: no claim and no correction is about this figure alone.</p>"

@@ -4,10 +4,10 @@ from collections import Counter
 from html import escape
 from typing import TYPE_CHECKING
 
-from softmaxlab.papers.errata import errata
 from softmaxlab.papers.evidence import Verdict
-from softmaxlab.report.claim_page import LOOKS, PAPERS, chip
+from softmaxlab.report.claim_page import LOOKS, chip
 from softmaxlab.report.figure_page import from_tables
+from softmaxlab.report.places import PAPERS, Point, paper_of
 from softmaxlab.report.prose import bare, plain
 from softmaxlab.report.shell import note, row, table
 
@@ -31,23 +31,23 @@ GROUPS = (  # heading → which figures
 )
 
 
-def index_body(done: "Reproduction") -> str:
-    """Return the page that opens the report."""
+def index_body(done: "Reproduction", points: list[Point]) -> str:
+    """Return the page that opens the report; `points` are those of the errata."""
     return (
         '<p class="lead">Two papers on how softmax attention learns, computed again: every figure drawn, every claim '
         "checked against a model on which it must fail.</p>"
-        f"{_tiles(done)}{_promise(done)}<h2 id=verdicts>Verdicts</h2>{_verdicts(done)}"
+        f"{_tiles(done, points)}{_promise(done)}<h2 id=verdicts>Verdicts</h2>{_verdicts(done)}"
         f"<h2 id=gallery>Figures</h2>{''.join(_group(done, *group) for group in GROUPS)}"
     )
 
 
-def _tiles(done: "Reproduction") -> str:
+def _tiles(done: "Reproduction", points: list[Point]) -> str:
     verdicts = Counter(check.verdict for check in done.checks.values() if check)
     tiles = [("", len(done.drawn), '<a href="#gallery">figures</a>')]
     tiles += [
         (LOOKS[verdict][0], verdicts[verdict], f'<a href="#verdicts">{text}</a>') for verdict, text in TILES.items()
     ]
-    tiles += [("", len(errata()), '<a href="errata.html">corrections to the papers</a>')]
+    tiles += [("", len(points), '<a href="errata.html">corrections to the papers</a>')]
     items = "".join(f'<li class="{kind}"><b>{count}</b><span>{text}</span></li>' for kind, count, text in tiles)
     return f'<ul class="tiles">{items}</ul>'
 
@@ -112,7 +112,3 @@ def _card(done: "Reproduction", id: str) -> str:
     name = figure.place if figure.source != "softmaxlab" else id
     words = f"<div><b>{escape(name)}</b><p>{plain(figure.title)}</p>{chips}</div>"
     return f'<a class="card" href="{id}.html">{image}{words}</a>'
-
-
-def paper_of(id: str) -> str:
-    return id.split("/")[0]

@@ -8,18 +8,17 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import softmaxlab
+from softmaxlab.core.pool import cores
 from softmaxlab.core.simulate import RECORDED
 from softmaxlab.papers.errata import errata_file
 from softmaxlab.report.kept import code_digest, installed
+from softmaxlab.report.places import REPOSITORY
 from softmaxlab.report.prose import inline, inside, markdown
 from softmaxlab.report.shell import copyable, facts, note, number, row, table
-from softmaxlab.training.executors.local import cores
 
 if TYPE_CHECKING:
     from softmaxlab.report.reproduce import Reproduction
 
-REPOSITORY = Path(softmaxlab.__file__).parents[2]  # where it is a clone
 PACKAGES = (*RECORDED, "matplotlib", "pandas", "xarray", "h5netcdf", "pydantic", "transformers", "gguf")
 BENCH = "bench.json"  # in the store's folder
 ABSENT = "in a clone of the repository, which this softmaxlab was not started from"
