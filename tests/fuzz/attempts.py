@@ -181,6 +181,12 @@ def _specs() -> tuple[dict[str, Any], ...]:
     )
 
 
+def warm_specs() -> None:
+    """Simulate them once, so that what is compiled is there."""
+    for whole in _specs()[:-1]:
+        sl.simulate(from_json(json.dumps(whole)))
+
+
 def spec(draw: random.Random, folder: Path) -> Outcome:
     """A spec with an item changed, or the text of one damaged; what is accepted must be small or say its cost."""
     whole = draw.choice(_specs())

@@ -73,13 +73,12 @@ def warm(kind: str) -> None:
     import torch  # noqa: F401
 
     from softmaxlab.papers.index import FIGURES
-    from softmaxlab.polarization.descent import engine  # noqa: F401, it loads the compiled loops
     from tests.fuzz import attempts
 
     if kind == "cli":
         list(FIGURES.values())
     before = {"checkpoint": attempts._checkpoint, "store": attempts._stored, "url": attempts._client}
-    before.get(kind, attempts._specs)()
+    before.get(kind, attempts.warm_specs)()
 
 
 def attempt(kind: str, seed: str) -> tuple[str, str, str] | None:

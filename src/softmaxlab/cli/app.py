@@ -1,5 +1,6 @@
 """The `softmaxlab` program. Exit codes: 0 done, 1 a claim or run failed, 2 bad input, 130 interrupted."""
 
+import contextlib
 import io
 import itertools
 import logging
@@ -7,7 +8,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -73,9 +74,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             stream.reconfigure(errors="replace")  # a terminal without Greek letters shows question marks
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
     logging.getLogger("softmaxlab").setLevel(logging.INFO)
-    _end_like_ctrl_c()
     try:
-        sys.exit(app(arguments, standalone_mode=False))
+        with _ends_like_ctrl_c():
+            sys.exit(app(arguments, standalone_mode=False))
     except UsageError as error:
         if not str(error):  # without arguments: the help has been printed
             sys.exit(2)
@@ -94,16 +95,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
             typer.echo("interrupted; finished results are kept", err=True)
             sys.exit(128 + _ended_by)
         raise
+    except KeyboardInterrupt:  # before or after the command itself
+        sys.exit(128 + _ended_by)
 
 
-def _end_like_ctrl_c() -> None:
+@contextlib.contextmanager
+def _ends_like_ctrl_c() -> Iterator[None]:
     """SIGTERM and SIGHUP end the program as Ctrl-C does; a hang-up that is ignored, as under nohup, stays so."""
-    if threading.current_thread() is not threading.main_thread():
-        return
-    for name in ("SIGTERM", "SIGHUP"):
-        number = getattr(signal, name, None)
-        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
-            signal.signal(number, _interrupt)
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    is_main = threading.current_thread() is threading.main_thread()  # no other thread may set handlers
+    ours = [number for number in numbers if is_main and signal.getsignal(number) is signal.SIG_DFL]
+    for number in ours:
+        signal.signal(number, _interrupt)
+    try:
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _interrupt(number: int, frame: object) -> None:

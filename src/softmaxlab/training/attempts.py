@@ -13,7 +13,7 @@ from typing import Any
 from softmaxlab.core.files import atomic, remove_abandoned
 from softmaxlab.core.simulate import simulate
 from softmaxlab.core.spec import from_json
-from softmaxlab.errors import SpecError
+from softmaxlab.errors import SpecError, UserCodeError
 from softmaxlab.training.run import Run, prepare
 
 FOLDER = "failures"
@@ -29,7 +29,8 @@ def run_one(key: str, spec: str, store: str, device: str) -> None:
             prepare()
         simulate(built, store=store, device=device)
     except (Exception, SystemExit) as error:  # a run is also the user's code: it may do anything
-        reason, trace = " ".join(f"{type(error).__name__}: {error}".split()), traceback.format_exc()
+        named = str(error) if isinstance(error, UserCodeError) else f"{type(error).__name__}: {error}"
+        reason, trace = " ".join(named.split()), traceback.format_exc()
     else:
         failure_file(store, key).unlink(missing_ok=True)
         return
