@@ -5,7 +5,7 @@ import sys
 
 from tests.fuzz.running import fuzz
 
-SHARES = {"cli": 0.4, "spec": 0.3, "store": 0.1, "checkpoint": 0.1, "url": 0.1}
+SHARES = {"cli": 0.35, "spec": 0.2, "store": 0.15, "checkpoint": 0.15, "url": 0.15}
 
 
 def main() -> None:

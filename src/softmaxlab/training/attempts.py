@@ -5,11 +5,13 @@ once. A failure is `<store>/failures/<key>.json`: spec, reason, attempts so far,
 """
 
 import json
+import logging
 import socket
 import traceback
 from pathlib import Path
 from typing import Any
 
+from softmaxlab.core.documents import parse_json
 from softmaxlab.core.files import atomic, remove_abandoned
 from softmaxlab.core.simulate import simulate
 from softmaxlab.core.spec import from_json
@@ -17,6 +19,8 @@ from softmaxlab.errors import SpecError, UserCodeError
 from softmaxlab.training.run import Run, prepare
 
 FOLDER = "failures"
+READ = {"attempts": int, "reason": str}  # of a record
+log = logging.getLogger(__name__)
 
 
 def run_one(key: str, spec: str, store: str, device: str) -> None:
@@ -55,11 +59,19 @@ def record_failure(key: str, spec: str, store: str, reason: str, attempts: int =
 
 
 def failure(store: str | Path, key: str) -> dict[str, Any] | None:
-    """The record of a failed run, if there is one."""
+    """The record of a failed run, if there is one that can be read."""
+    file = failure_file(store, key)
     try:
-        return json.loads(failure_file(store, key).read_text())
+        record = parse_json(file.read_text(encoding="utf-8"), str(file))
     except FileNotFoundError:
         return None
+    except ValueError as error:  # also what is no text, or nested too deeply
+        log.warning("%s is damaged and counts as absent: %s", file, error)
+        return None
+    if isinstance(record, dict) and all(isinstance(record.get(name), kind) for name, kind in READ.items()):
+        return record
+    log.warning("%s is damaged and counts as absent: it lacks %s", file, ", ".join(READ))
+    return None
 
 
 def failure_file(store: str | Path, key: str) -> Path:
