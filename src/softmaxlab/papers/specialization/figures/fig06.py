@@ -65,19 +65,6 @@ class Fig06(FigureSpec):
         axes |= {name: shown[0].axes[name] for name in ("posterior", "relevant", "theta")}
         return Result(arrays, axes, status_of(flows, THREE))
 
-    # standard errors of the loss, and the part of misplaced weight by which five sequences differ between samples
-    quick_within: ClassVar[dict[str, float]] = {
-        f"{what} of {map}": within
-        for what, within in (("loss", 0.01), ("misplaced weight", 0.05))
-        for map in ("softmax", "softmax1", "bayes_softmax")
-    }
-
-    @staticmethod
-    def summarize(result: Result) -> dict[str, float]:
-        numbers = {f"loss of {map}": float(loss) for map, loss in zip(result["map"], result["loss"])}
-        shares = (_misplaced(np.abs(sigma), result["relevant"]) for sigma in result["sigma"])
-        return numbers | {f"misplaced weight of {map}": share for map, share in zip(result["map"], shares)}
-
     @staticmethod
     def seen(result: Result) -> str:
         shares = np.array([_misplaced(np.abs(sigma), result["relevant"]) for sigma in result["sigma"]])

@@ -60,17 +60,6 @@ class Fig12(HeadPlanes):
             for first in self.nu1
         ]
 
-    # of distances up to 4; slow heads at ν1 = 8 are within .05 at both presets
-    quick_within: ClassVar[dict[str, float]] = {f"apart at ν = ({a}, {b})": 0.15 for a in (1, 8) for b in (1, 8)}
-
-    @staticmethod
-    def summarize(result: Result) -> dict[str, float]:
-        panels = paths_of_several(result)
-        nu1, nu2 = strengths(panels)
-        corners = np.isin(nu1, extremes(nu1)) & np.isin(nu2, extremes(nu2))
-        apart = [float(np.ptp(path[-1, :, 1])) for path, _ in panels]
-        return {f"apart at ν = ({nu1[i]:g}, {nu2[i]:g})": apart[i] for i in np.flatnonzero(corners)}
-
     @staticmethod
     def seen(result: Result) -> str:
         panels = paths_of_several(result)

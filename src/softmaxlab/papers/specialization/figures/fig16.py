@@ -43,11 +43,6 @@ class Fig16(HeadPlanes):
         ]
 
     @staticmethod
-    def summarize(result: Result) -> dict[str, float]:
-        even = np.array([split_evenly(path[-1]) for path, _ in paths_of_several(result)])
-        return {f"share of panels split evenly along direction {f + 1}": float(even[:, f].mean()) for f in range(2)}
-
-    @staticmethod
     def seen(result: Result) -> str:
         paths = paths_of_several(result)
         if not paths:
