@@ -2,9 +2,9 @@
 Check an attention kernel
 =========================
 
-``check_attention`` compares values and gradients of a kernel with the dense definition of its map in float64, over masks,
-rows that see nothing, large offsets of the scores, grouped heads and types. Here: torch's SDPA, FlexAttention, and a
-softmax-1 that lost its sink.
+``check_attention`` compares values and gradients of a kernel with the dense definition of its map in float64, over
+masks, rows that see nothing, large offsets of the scores, grouped heads and types. Here: torch's SDPA, FlexAttention,
+and a softmax-1 that lost its sink.
 """
 
 import torch
@@ -25,7 +25,7 @@ print(f"SDPA: {table['ok'].sum()} of {len(table)} tensors right")
 print(table.groupby("dtype")["error"].max())
 
 # %%
-# FlexAttention, with the mask as a modification of the scores. Without ``torch.compile`` it is slow but the same.
+# FlexAttention, with the mask as a modification of the scores. It has no gradients on the CPU.
 
 
 def flex(q, k, v, mask, bias):
@@ -39,8 +39,8 @@ table = sl.attention.check_attention(flex, "softmax", dtypes=[torch.float32], gr
 print(table[["case", "error", "ok", "note"]].to_string(index=False))
 
 # %%
-# softmax-1 has a learned sink e^b in the denominator. This one forgot it, which a test on long rows of large scores
-# would hardly see. Every case is wrong but the one whose scores are so large that the sink has no weight.
+# softmax-1 has a sink e^b in the denominator. This one forgot it. Every case is wrong but the one whose scores are so
+# large that the sink has no weight.
 
 
 def sinkless(q, k, v, mask, bias):
