@@ -88,10 +88,10 @@ def interval_of_mean(values: np.ndarray) -> tuple[float, float]:
 
     if len(values) < 2:
         return -np.inf, np.inf
-    found = bootstrap(
+    resampled = bootstrap(
         (values,), np.mean, n_resamples=RESAMPLES, method="percentile", random_state=np.random.default_rng(0)
     )
-    return float(found.confidence_interval.low), float(found.confidence_interval.high)
+    return float(resampled.confidence_interval.low), float(resampled.confidence_interval.high)
 
 
 def of_maps(runs: "Table", maps: tuple[str, ...]) -> "Table":
