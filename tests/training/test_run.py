@@ -40,8 +40,11 @@ def test_heads_that_move_or_a_task_unsolved_do_not_settle(monkeypatch):
 
 
 def test_a_run_that_diverges_says_so_and_keeps_what_it_recorded():
-    result = sl.simulate(TINY.replace(optimizer="sgd", lr=1e20, layernorm=False))
-    assert str(result.status) == "diverged: the loss is not finite in epoch 1; try a smaller lr than 1e+20"
+    spec = TINY.replace(optimizer="sgd", lr=1e20, layernorm=False)
+    result = sl.simulate(spec)
+    steps = result.notes["steps"]
+    assert str(result.status) == f"diverged: the loss is not finite at step {steps}; try a smaller lr than 1e+20"
+    assert steps == result.notes["stopped_at"] < -(-spec.task.train // spec.batch)  # before its first epoch ends
     assert result["epoch"].tolist() == [1]
     assert "accuracy" not in result
 

@@ -9,6 +9,7 @@ import importlib
 import importlib.util
 import os
 import sys
+from collections.abc import Iterator
 from importlib.machinery import PathFinder
 from pathlib import Path
 
@@ -55,6 +56,20 @@ def worker_environment() -> dict[str, str]:
     wanted = {*given, str(PACKAGE.parent)}
     paths = [path for path in map(os.path.abspath, filter(None, sys.path)) if path in wanted or path not in own]
     return {"PYTHONPATH": os.pathsep.join(dict.fromkeys([*paths, *given])), "PYTHONSAFEPATH": "1"}
+
+
+@contextlib.contextmanager
+def safe_path() -> Iterator[None]:
+    """Processes that are started inside do not import from the current folder."""
+    before = os.environ.get("PYTHONSAFEPATH")
+    os.environ["PYTHONSAFEPATH"] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYTHONSAFEPATH"]
+        else:
+            os.environ["PYTHONSAFEPATH"] = before
 
 
 def _load(module: str, folders: list[str]) -> None:

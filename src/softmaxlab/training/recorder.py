@@ -61,9 +61,9 @@ class Journal:
         if step.epoch == len(self.sums):
             self.sums.append(0.0)
             self.counts.append(0)
-        self.sums[-1] += step.loss  # a tensor: reading it at every step would wait for the device
+        self.sums[-1] += step.loss  # a tensor: reading it at every step would wait for a device other than the CPU
         self.counts[-1] += 1
-        if step.ends_epoch:
+        if step.ends_epoch or step.loss.device.type == "cpu":
             self.diverged = not np.isfinite(float(self.sums[-1]))
 
     def arrays(self) -> Iterator[Labelled]:

@@ -177,7 +177,7 @@ def train(spec: Run, device: str = "cpu"):
 
 def _status(spec: Run, model, journal) -> Status:
     if journal.diverged:
-        sentence = f"the loss is not finite in epoch {len(journal.sums)}; try a smaller lr than {spec.lr:g}"
+        sentence = f"the loss is not finite at step {journal.steps}; try a smaller lr than {spec.lr:g}"
     elif not all(bool(parameter.isfinite().all()) for parameter in model.parameters()):
         sentence = f"the weights are not finite after the last step; try a smaller lr than {spec.lr:g}"
     else:

@@ -14,11 +14,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from softmaxlab.core import plugins
 from softmaxlab.errors import SpecError
 from softmaxlab.training.attempts import failure, record_failure
 from softmaxlab.training.executors import check_gpus, check_positive
 from softmaxlab.training.executors.local import Local
 
+SETUP = ["export PYTHONSAFEPATH=1"]  # elements do not import from the folder that they are started in
 LOGS = "slurm"  # the folder in the store with the elements' output
 POLL_SECONDS = 1.0
 
@@ -69,7 +71,8 @@ class Slurm:
         parts = [dict(items[i::size]) for i in range(size)]  # dealt out in turn: the first specs are the first made
         failed_before = {key: failure(store, key) for key in specs}
         element = Element(store, device, self.jobs, tuple(sys.path))
-        jobs = self._submitter(Path(store) / LOGS).map_array(element, parts)
+        with plugins.safe_path():
+            jobs = self._submitter(Path(store) / LOGS).map_array(element, parts)
         try:
             left = _await(jobs, set(specs), store, finished)
         except BaseException:
@@ -102,7 +105,7 @@ class Slurm:
 
     def _parameters(self) -> dict[str, Any]:
         given = {"partition": self.partition, "account": self.account, "gpus_per_task": int(self.gpus_per_task) or None}
-        fixed = {"job_name": "softmaxlab", "time": self._minutes, "cpus_per_task": self.jobs}
+        fixed = {"job_name": "softmaxlab", "time": self._minutes, "cpus_per_task": self.jobs, "setup": SETUP}
         return fixed | {name: value for name, value in given.items() if value is not None}
 
     def _submitter(self, folder: Path) -> Any:
