@@ -22,6 +22,7 @@ import softmaxlab as sl
 def cubic(scores):
     return scores**3
 """
+LONG = 900  # seconds, of a busy machine
 TINY = {"width": 8, "heads": 1, "layers": 1, "epochs": 1, "measure": ()}
 POOL = """
 import operator
@@ -46,7 +47,7 @@ def folder(tmp_path):
 def program(folder, *arguments: str, **environment: str) -> subprocess.CompletedProcess:
     return subprocess.run(
         [sys.executable, "-m", "softmaxlab", *arguments],
-        capture_output=True, text=True, cwd=folder, env=os.environ | environment, timeout=300,
+        capture_output=True, text=True, cwd=folder, env=os.environ | environment, timeout=LONG,
     )  # fmt: skip
 
 
@@ -78,7 +79,7 @@ def test_nor_does_a_process_of_the_pool(folder):
     script = folder / "scripts" / "pool.py"
     script.parent.mkdir()
     script.write_text(POOL)
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, cwd=folder, timeout=300)
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, cwd=folder, timeout=LONG)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "{'sum': 3}\n"
     assert imported(folder) == []

@@ -59,7 +59,7 @@ def judged(code: int, err: str, names: Iterable[str], before: set[Path], folder:
         lines = [line for line in err.splitlines() if line.startswith("error: ")]
         if len(lines) != 1:
             return f"{len(lines)} lines with an error: {err[:SHOWN]!r}"
-        if not any(name.lower() in lines[0].lower() for name in names):
+        if not any(name.lower() in lines[0].lower() for name in (*names, "no such option")):
             return f"names none of {sorted(names)}: {lines[0][:SHOWN]!r}"
         if written := sorted(str(path.relative_to(folder)) for path in {*folder.rglob("*")} - before):
             return f"wrote {written[:3]} although it was refused"
@@ -94,7 +94,7 @@ def _sweep(draw: random.Random) -> tuple[list[str], list[str]]:
     arguments = ["sweep", task, *gpus, *options, "--status"]
     if options[0] != "--limit" and draw.random() < 0.5:
         arguments[-1:] = ["--limit", "0"]
-    names = [field.split(".")[0], field, options[0].strip("-"), options[0].strip("-").replace("-", "_")]
+    names = [field.split(".")[-1], field.split(".")[0], options[0].strip("-"), options[0].strip("-").replace("-", "_")]
     return arguments, [*names, "table", "sweep", "task", "preset", "executor", "spec", "heads", "width", "argument"]
 
 

@@ -45,7 +45,10 @@ def command(
 
 def _benchmarks(folder: Path, is_ours: bool) -> dict[str, Path]:
     """Name → file. Ours are no part of the installed package; no other folder is looked into unless it is named."""
-    files = {file.stem: file for file in sorted(folder.glob("*.py"))}
+    try:
+        files = {file.stem: file for file in sorted(folder.glob("*.py"))}
+    except OSError as error:
+        raise SpecError(f"--folder cannot be read: {error}") from None
     if not files and is_ours:
         raise SpecError(
             "the benchmarks come with a clone of the repository, and softmaxlab is not installed from one "

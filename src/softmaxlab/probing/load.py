@@ -157,6 +157,10 @@ def _tokenizer(folder: Path, kind: str):
         tokenizer = _pretrained(library.AutoTokenizer, folder)
         if len(tokenizer) <= len(set(tokenizer.all_special_ids)):  # what some classes make of missing files
             raise SpecError(f"the tokenizer in {folder} has special tokens only: its vocabulary is missing")
+        try:
+            special_tokens(tokenizer)
+        except Exception as error:  # its config may hold anything, and its own code fails in as many ways
+            raise SpecError(f"the tokenizer in {folder} cannot be used: {first_line(error)}") from None
         return tokenizer
     if any((folder / name).is_file() for name in PROCESSORS):
         return _pretrained(library.AutoProcessor, folder)

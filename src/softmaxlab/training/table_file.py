@@ -115,10 +115,10 @@ def _csv_rows(path: Path) -> list[dict[str, Any]]:
     try:
         with path.open(newline="", encoding="utf-8") as file:
             reader = csv.DictReader(file, strict=True)
-            rows = list(reader)
+            columns, rows = reader.fieldnames or (), list(reader)  # the names first: an empty file has no row to ask
     except (ValueError, csv.Error) as error:
         raise SpecError(f"{path} cannot be read as a table: {error}") from None
-    if "key" not in (reader.fieldnames or ()) or "status" not in (reader.fieldnames or ()):
+    if "key" not in columns or "status" not in columns:
         raise SpecError(f"{path} is no table of a sweep: it has no columns 'key' and 'status'")
     if any(None in row or None in row.values() for row in rows):
         raise SpecError(f"{path} cannot be read as a table: a row has more or fewer cells than the first")
