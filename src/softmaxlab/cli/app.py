@@ -84,8 +84,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(2)
     except UserCodeError as error:
         _fail(error, 1)
-    except (SoftmaxlabError, OSError) as error:  # OSError: a folder that cannot be written, a full disk
+    except SoftmaxlabError as error:
         _fail(error, 2)
+    except OSError as error:  # a folder that cannot be written, a full disk
+        _fail(f"{_option_of(error, arguments or sys.argv[1:])}{error}", 2)
     except MemoryError as error:
         _fail(f"there is not enough memory for this: {error or 'an allocation failed'}", 1)
     except Exception as error:
@@ -135,6 +137,14 @@ def _unexpected(error: Exception) -> str:
     if place := place_of(error):
         return f"{place}: {reason}"
     return f"unexpected {reason}; this is a defect of softmaxlab, --debug shows where"
+
+
+def _option_of(error: OSError, arguments: Sequence[str]) -> str:
+    """The option whose value is the path of an error, or begins it."""
+    path = str(error.filename or "")
+    options = (option for option, value in itertools.pairwise(arguments) if value and path.startswith(value))
+    option = next((option for option in options if option.startswith("--")), None)
+    return "" if option is None else f"{option}: "
 
 
 def _got(error: Any, arguments: Sequence[str]) -> str:
