@@ -188,7 +188,8 @@ def _model(
     places = dict(device_map) if isinstance(device_map, Mapping) else device_map
     options = {"use_safetensors": True, "dtype": dtype, "device_map": places, "output_loading_info": True}
     if not own_attention:
-        options["attn_implementation"] = None  # in place of the sentence that stops a plain from_pretrained
+        # in place of the sentences that stop a plain from_pretrained
+        options |= {"attn_implementation": None, "experts_implementation": None}
     elif not _model_class(folder, kind)._can_set_attn_implementation():
         options["attn_implementation"] = "eager"  # the only attention of such a model that can be measured
     model, loading = _pretrained(auto, folder, **options)

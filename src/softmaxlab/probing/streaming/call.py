@@ -16,6 +16,7 @@ from softmaxlab.errors import SpecError
 
 TILE = 1 << 19  # scores in a tile: 2 MB, which a core's cache holds
 HIDDEN = -1e30  # finite, so that 0 · HIDDEN = 0; far below any score
+ARGUMENTS = frozenset({"dropout", "scaling", "is_causal", "position_bias", "softcap", "s_aux"})  # those that are used
 HARMLESS = frozenset({  # arguments that change no weight, or whose effect the mask already has
     "sliding_window", "position_ids", "cache_position", "position_embeddings", "deterministic", "use_cache",
     "past_key_values", "output_attentions", "output_hidden_states", "output_router_logits", "return_dict",
