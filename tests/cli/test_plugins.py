@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.probing.checkpoints import llama, saved
+
 PROJECT = Path(__file__).parents[2]
 CUBIC = """
 import softmaxlab as sl
@@ -89,6 +91,39 @@ def test_a_spawned_worker_finds_the_map(tmp_path):
     )
     done = subprocess.run([sys.executable, "script.py"], capture_output=True, text=True)
     assert done.stdout == "[8.0]\n", done.stderr
+
+
+def test_a_probe_swaps_a_plugin_map_in(tmp_path):
+    (tmp_path / "mymaps.py").write_text(CUBIC)
+    saved(llama(), tmp_path / "model")
+    arguments = ("--text", "licence", "--length", "16", "--samples", "2", "--swap", "cubic", "--json")
+    done = program("probe", "model", *arguments, "--plugin", "mymaps")
+    assert done.returncode == 0, done.stderr
+    subjects = json.loads(done.stdout)["subjects"]
+    assert [row["subject"] for row in subjects] == ["model", "cubic"]
+    assert abs(subjects[1]["total"] - 1) > 0.01  # cubes do not sum to 1
+    refused = program("probe", "model", *arguments)
+    assert (refused.returncode, "unknown map 'cubic'" in refused.stderr) == (2, True)
+
+
+EXPLORE = """
+from softmaxlab.app import attention, server
+from softmaxlab.app.states import Attention
+from softmaxlab.cli import main
+
+def show(app, opened):  # in place of serving until Ctrl-C
+    print([bars.name for bars in attention.pattern(Attention()).data])
+
+server.warm, server.serve = lambda: None, show
+main(["explore", "--port", "0", "--no-browser", "--plugin", "mymaps"])
+"""
+
+
+def test_the_explorer_shows_a_plugin_map(tmp_path):
+    (tmp_path / "mymaps.py").write_text(CUBIC)
+    done = subprocess.run([sys.executable, "-c", EXPLORE], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "'cubic'" in done.stdout
 
 
 def test_the_laws_pick_up_a_plugin_map_and_refute_a_false_fact(tmp_path):

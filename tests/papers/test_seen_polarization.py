@@ -14,6 +14,15 @@ from softmaxlab.papers.polarization.figures import (
     fig06,
     fig07,
     fig08,
+    fig09,
+    fig14,
+    fig15,
+    fig16,
+    fig17,
+    fig18,
+    fig19,
+    fig20,
+    fig21,
     phase,
     sink_time,
     softmax1,
@@ -88,15 +97,15 @@ FALLING = [[0.9, 0, 0.3], [0.8, 0, 0.4], [0.7, 0, 0.3], [0.6, 0, 0.4], [0.5, 0, 
 BY_HAND = {
     fig01.Fig01: patterns,
     fig05.Fig05: shares,
-    fig08.Fig09: swap,
+    fig09.Fig09: swap,
     sink_time.SinkTime: tracked,
     fig04.Fig04: lambda: induction("share", [SINKS]),
-    fig04.Fig14: lambda: induction("share", [SINKS]),
-    fig04.Fig15: lambda: induction("share", [SINKS, SINKS], ("additive", "no")),
-    fig04.Fig16: lambda: induction("accuracy", [SINKS]),
-    fig04.Fig17: lambda: induction("accuracy", [SINKS]),
-    fig06.Fig18: lambda: flips(FOUR, [[0.9, 0.1, 0.2]] * 4),
-    fig06.Fig21: lambda: flips(SIX, FALLING),
+    fig14.Fig14: lambda: induction("share", [SINKS]),
+    fig15.Fig15: lambda: induction("share", [SINKS, SINKS], ("additive", "no")),
+    fig16.Fig16: lambda: induction("accuracy", [SINKS]),
+    fig17.Fig17: lambda: induction("accuracy", [SINKS]),
+    fig18.Fig18: lambda: flips(FOUR, [[0.9, 0.1, 0.2]] * 4),
+    fig21.Fig21: lambda: flips(SIX, FALLING),
 }
 SMALL = {
     Maps: {"tokens": 5, "maps": ("softmax", "sigmoid", "sparsemax", "relu", "sum")},
@@ -213,11 +222,11 @@ def test_fig08_answer(made):
 
 
 def test_fig09_labels(made):
-    result = made[fig08.Fig09]
-    assert "weight 0.750 and 0.625" in fig08.Fig09.seen(result)
-    assert fig08.Fig09.seen(result).endswith("from 0 and 2 to 2 and 0: they are swapped.")
-    assert fig08.Fig09.seen(changed(result, prediction=[[0, 2], [2, 2]])).endswith("they are not swapped.")
-    assert fig08.Fig09.seen(changed(result, prediction=[[1, 1], [1, 1]])).endswith("they are not swapped.")
+    result = made[fig09.Fig09]
+    assert "weight 0.750 and 0.625" in fig09.Fig09.seen(result)
+    assert fig09.Fig09.seen(result).endswith("from 0 and 2 to 2 and 0: they are swapped.")
+    assert fig09.Fig09.seen(changed(result, prediction=[[0, 2], [2, 2]])).endswith("they are not swapped.")
+    assert fig09.Fig09.seen(changed(result, prediction=[[1, 1], [1, 1]])).endswith("they are not swapped.")
 
 
 def test_fig04_pairs_of_maps(made):
@@ -231,26 +240,26 @@ def test_fig04_pairs_of_maps(made):
 
 def test_fig14_most_heads():
     few, many = (induction("share", [{"softmax": share, "elu": 0.0}]) for share in (0.5, 1.0))
-    assert "On average 0.25 of the heads are sinks in the 4 runs" in fig04.Fig14.seen(few)
-    assert "most are not;" in fig04.Fig14.seen(few)
-    assert "On average 0.50" in fig04.Fig14.seen(many)
-    assert "most are;" in fig04.Fig14.seen(induction("share", [{"softmax": 0.75}]))
-    assert "there are no runs" in fig04.Fig14.seen(induction("share", [{}]))
+    assert "On average 0.25 of the heads are sinks in the 4 runs" in fig14.Fig14.seen(few)
+    assert "most are not;" in fig14.Fig14.seen(few)
+    assert "On average 0.50" in fig14.Fig14.seen(many)
+    assert "most are;" in fig14.Fig14.seen(induction("share", [{"softmax": 0.75}]))
+    assert "there are no runs" in fig14.Fig14.seen(induction("share", [{}]))
 
 
 def test_fig15_pairs_of_positions():
     additive, none = {"softmax": 0.5, "sigmoid": 0.5, "elu": 0.2}, {"softmax": 1.0, "sigmoid": 0.25}
-    told = fig04.Fig15.seen(induction("share", [additive, none], ("additive", "no")))
+    told = fig15.Fig15.seen(induction("share", [additive, none], ("additive", "no")))
     assert "in 1 of 2 pairs" in told
     assert f"{(1.0 + 0.25) / 2:.2f} against 0.50: more sinks" in told
-    assert ": not more sinks" in fig04.Fig15.seen(induction("share", [none, additive], ("additive", "no")))
+    assert ": not more sinks" in fig15.Fig15.seen(induction("share", [none, additive], ("additive", "no")))
     three = induction("share", [additive, additive, none], ("additive", "concatenated", "no"))
-    assert "in 2 of 4 pairs" in fig04.Fig15.seen(three)
-    assert "both with and without" in fig04.Fig15.seen(induction("share", [additive]))
-    assert "both with and without" in fig04.Fig15.seen(induction("share", [none], ("no",)))
+    assert "in 2 of 4 pairs" in fig15.Fig15.seen(three)
+    assert "both with and without" in fig15.Fig15.seen(induction("share", [additive]))
+    assert "both with and without" in fig15.Fig15.seen(induction("share", [none], ("no",)))
 
 
-@pytest.mark.parametrize("figure", [fig04.Fig16, fig04.Fig17])
+@pytest.mark.parametrize("figure", [fig16.Fig16, fig17.Fig17])
 def test_fig16_settings_that_learn(figure):
     result = induction("accuracy", [{"softmax": 1.0, "elu": 0.96, "linear": 0.4}], runs=1)
     told = figure.seen(changed(result, passed=result["accuracy"] > 0.95))
@@ -261,7 +270,7 @@ def test_fig16_settings_that_learn(figure):
     assert "there are no runs" in figure.seen(induction("accuracy", [{}]))
 
 
-@pytest.mark.parametrize("figure", [fig06.Fig06, fig06.Fig18, fig06.Fig19, fig06.Fig20])
+@pytest.mark.parametrize("figure", [fig06.Fig06, fig18.Fig18, fig19.Fig19, fig20.Fig20])
 def test_fig18_softmax_among_maps(figure):
     mean = [[0.9, 0.1, NAN], [NAN] * 3, [0.25, 0.5, 0.1], [NAN, 0.3, 0.2]]
     told = figure.seen(flips(FOUR, mean))
@@ -272,12 +281,12 @@ def test_fig18_softmax_among_maps(figure):
 
 
 def test_fig21_steps_to_more_heads_and_layers(made):
-    told = fig06.Fig21.seen(made[fig06.Fig21])
+    told = fig21.Fig21.seen(made[fig21.Fig21])
     assert "falls in 7 of 7 steps to more heads or layers, between 0.90 and 0.40;" in told
     assert told.endswith("falls in 0 and grows in 3 of 14.")  # elu grows with the second layer, three times
-    reverse = changed(made[fig06.Fig21], mean=made[fig06.Fig21]["mean"][::-1])
-    assert "falls in 0 of 7 steps" in fig06.Fig21.seen(reverse)
-    assert "too few panels" in fig06.Fig21.seen(flips(SIX, [[0.5] * 3, *[[NAN] * 3] * 5]))
+    reverse = changed(made[fig21.Fig21], mean=made[fig21.Fig21]["mean"][::-1])
+    assert "falls in 0 of 7 steps" in fig21.Fig21.seen(reverse)
+    assert "too few panels" in fig21.Fig21.seen(flips(SIX, [[0.5] * 3, *[[NAN] * 3] * 5]))
 
 
 def test_sink_time_steps(made):

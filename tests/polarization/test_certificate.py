@@ -7,7 +7,7 @@ import torch
 from softmaxlab import simulate
 from softmaxlab.polarization import Descent, Flow, StrengthFlow, exact, gradient_flow
 from softmaxlab.polarization.certificate import BALANCE, DENSE, TRUSTED, balance_drift
-from softmaxlab.polarization.field import Field
+from softmaxlab.polarization.flow.field import Field
 from tests.polarization.flow_cases import LOSSES, MODELS, figure_two, flow, problem
 
 LOGISTIC = figure_two()

@@ -6,8 +6,8 @@ import torch
 
 import softmaxlab as sl
 from softmaxlab.polarization import Descent, descend_many
-from softmaxlab.polarization.compiled.engines import Full, Reduced
-from softmaxlab.polarization.plain import Plain
+from softmaxlab.polarization.descent.compiled.engines import Full, Reduced
+from softmaxlab.polarization.descent.numpy_engine import Plain
 from tests.polarization.descent_cases import fields
 from tests.polarization.test_descent_kernels import LR, OF_TORCH, SAME, difference
 

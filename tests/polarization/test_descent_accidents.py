@@ -10,7 +10,7 @@ import softmaxlab as sl
 from softmaxlab.core import jit
 from softmaxlab.core.result import Outcome
 from softmaxlab.polarization import Descent
-from softmaxlab.polarization.compiled.gradient import HUGE
+from softmaxlab.polarization.descent.compiled.gradient import HUGE
 from tests.polarization.descent_cases import fields
 from tests.polarization.plain_loop import weights
 from tests.polarization.test_descent_kernels import difference
@@ -92,7 +92,7 @@ def test_bad_input_is_said_in_one_line(changes, message):
 
 
 KERNEL = """
-from softmaxlab.polarization.compiled.reduced import advance
+from softmaxlab.polarization.descent.compiled.reduced import advance
 import numpy as np
 advance((0, 3), (0.1, 1.0), 1.0, np.zeros(2), np.ones(2), (np.zeros(2), np.zeros(2)), 3)
 print(sum(advance.stats.cache_hits.values()), sum(advance.stats.cache_misses.values()))

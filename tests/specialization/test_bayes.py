@@ -6,8 +6,8 @@ import pytest
 import softmaxlab as sl
 from softmaxlab.errors import SpecError
 from softmaxlab.specialization import bayes
+from softmaxlab.specialization.quasi_random import uniforms
 from softmaxlab.specialization.sampling import symmetric
-from softmaxlab.specialization.uniform import uniforms
 
 ROUNDING = 1e-12
 SURE = 4.0  # standard errors

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import softmaxlab as sl
+from softmaxlab.specialization.flow.velocity import Velocity
 from softmaxlab.specialization.landscape import curvature
 from softmaxlab.specialization.sampling import images
-from softmaxlab.specialization.velocity import Velocity
 
 sp = sl.specialization
 FLIPPING = sp.SingleLocation(sp.FlippingSpike(nu=(2.0, 2.0)), length=4, heads=2)

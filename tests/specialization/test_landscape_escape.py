@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from softmaxlab.errors import SpecError
-from softmaxlab.specialization.escape import curvature_over
 from softmaxlab.specialization.landscape import cubature, curvature, escape_rates, growth, unspecialised
+from softmaxlab.specialization.landscape.escape import curvature_over
 from softmaxlab.specialization.model import SingleLocation
-from softmaxlab.specialization.order import OrderParameters
+from softmaxlab.specialization.order_parameters import OrderParameters
 from softmaxlab.specialization.population import slope_over
 from softmaxlab.specialization.priors import Discrete, FlippingSpike, Gaussian
 from softmaxlab.specialization.sampling import Samples, symmetric

@@ -6,7 +6,7 @@ import pytest
 import softmaxlab as sl
 from softmaxlab.core.spec import from_json
 from softmaxlab.errors import SpecError
-from softmaxlab.specialization.uniform import uniforms
+from softmaxlab.specialization.quasi_random import uniforms
 
 sp = sl.specialization
 SOBOL = 5e-3  # error of a variance over 2^14 quasi-random values; independent ones give 0.1 at variance 10

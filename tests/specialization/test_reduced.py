@@ -8,14 +8,14 @@ import torch
 from scipy import stats
 
 from softmaxlab.attention import weights
-from softmaxlab.specialization import reduced
-from softmaxlab.specialization.direct import Direct, Total
 from softmaxlab.specialization.heads import learns_bias, learns_gain
 from softmaxlab.specialization.model import SingleLocation
-from softmaxlab.specialization.order import OrderParameters, random_start
+from softmaxlab.specialization.order_parameters import OrderParameters, random_start
 from softmaxlab.specialization.population import gradient
 from softmaxlab.specialization.priors import FlippingSpike, Gaussian
-from softmaxlab.specialization.reduced import Reduced
+from softmaxlab.specialization.sgd import reduced
+from softmaxlab.specialization.sgd.direct import Direct, Total
+from softmaxlab.specialization.sgd.reduced import Reduced
 from tests.specialization.law import DECISIVE, SETUPS, Setup, compare, sample
 
 AUTOGRAD = 1e-12  # sums of a few hundred terms of order 1, in another order

@@ -10,12 +10,12 @@ from softmaxlab.core.simulate import simulate
 from softmaxlab.core.spec import from_json
 from softmaxlab.core.store import Store
 from softmaxlab.errors import SpecError
-from softmaxlab.specialization import direct, reduced
-from softmaxlab.specialization.flow import Flow
+from softmaxlab.specialization.flow.flow import Flow
 from softmaxlab.specialization.model import SingleLocation
-from softmaxlab.specialization.order import OrderParameters, random_start
+from softmaxlab.specialization.order_parameters import OrderParameters, random_start
 from softmaxlab.specialization.priors import Discrete, FlippingSpike
-from softmaxlab.specialization.sgd import SGD, Spread
+from softmaxlab.specialization.sgd import direct, reduced
+from softmaxlab.specialization.sgd.sgd import SGD, Spread
 
 EXACT = 1e-10  # r is a root: its square has half the digits of a small q⊥, which is of order 1 here
 MODEL = SingleLocation(FlippingSpike((2.0, 2.0)), length=4, heads=2)

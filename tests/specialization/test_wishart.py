@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 from scipy.special import digamma
 
-from softmaxlab.specialization.wishart import bartlett, cholesky, gram, merged, product, rotation_block
+from softmaxlab.specialization.sgd.wishart import bartlett, cholesky, gram, merged, product, rotation_block
 
 SAMPLES = 20_000
 CERTAIN = 5.0  # standard errors, for each of a few dozen numbers under a fixed seed

@@ -8,7 +8,8 @@ import torch
 
 import softmaxlab as sl
 from softmaxlab.core.store import Store
-from softmaxlab.training import Classification, Induction, Run, certificate, evaluate, loop, settled, train
+from softmaxlab.training import Classification, Induction, Run, certificate, evaluate, loop, train
+from softmaxlab.training import early_stopping as settled
 from softmaxlab.training.run import build, optimizer_of
 from softmaxlab.training.table import row
 

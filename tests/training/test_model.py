@@ -10,10 +10,10 @@ import softmaxlab.training.model as model_module
 from softmaxlab import attention
 from softmaxlab.errors import SpecError
 from softmaxlab.training import Classification, Induction, Run
+from softmaxlab.training.deduplicate import Prefixes, prefix_numbers
 from softmaxlab.training.loop import batches, train
 from softmaxlab.training.model import Trace
 from softmaxlab.training.run import build, optimizer_of
-from softmaxlab.training.sharing import Prefixes, prefix_numbers
 from tests.training import plain
 
 ROUNDING = 1e-12  # float64, sums of a few thousand terms in another order

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from softmaxlab.attention import MAPS, attend, feature_mlp
 from softmaxlab.attention.attend import features_of
 from softmaxlab.errors import SpecError
-from softmaxlab.training import rows
-from softmaxlab.training.rows import attend_rows, pays_off
+from softmaxlab.training import prefix_attention as rows
+from softmaxlab.training.prefix_attention import attend_rows, pays_off
 
 EXACT = 1e-10  # float64, sums of a dozen terms in another order, and the slopes of maps beside them
 NAMES = sorted(name for name in MAPS if name != "uniform")

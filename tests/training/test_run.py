@@ -6,7 +6,8 @@ import torch
 
 import softmaxlab as sl
 from softmaxlab.errors import SpecError, StoreError
-from softmaxlab.training import Classification, Induction, Run, checkpoint, loop, settled
+from softmaxlab.training import Classification, Induction, Run, checkpoint, loop
+from softmaxlab.training import early_stopping as settled
 from softmaxlab.training.run import build, optimizer_of, train
 
 EASY = Run(task=Classification(train=2048, evaluate=256), layers=1, heads=2, width=32, epochs=20, lr=3e-3, batch=64)

@@ -3,7 +3,8 @@
 import numpy as np
 
 import softmaxlab as sl
-from softmaxlab.training import Induction, Run, evaluate, loop, settled
+from softmaxlab.training import Induction, Run, evaluate, loop
+from softmaxlab.training import early_stopping as settled
 from softmaxlab.training.run import build, optimizer_of
 
 SHORT = Run(

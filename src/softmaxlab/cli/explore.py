@@ -8,9 +8,13 @@ from typing import Annotated
 
 import typer
 
+from softmaxlab.cli.options import Plugin
 from softmaxlab.errors import SpecError
 
-EXAMPLES = "Examples:  softmaxlab explore  ·  softmaxlab explore --out probed --port 8060 --no-browser"
+EXAMPLES = (
+    "Examples:  softmaxlab explore  ·  softmaxlab explore --out probed --port 8060 --no-browser"
+    "  ·  softmaxlab explore --plugin mymodule"
+)
 
 Port = Annotated[int, typer.Option(min=0, max=65535, help="The first port to try; 0 for any free one.")]
 Folder = Annotated[str, typer.Option("--out", "--store", metavar="FOLDER", help="Where probe results are saved.")]
@@ -20,6 +24,7 @@ def command(
     port: Port = 8050,
     out: Folder = ".",
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open a browser tab, on a terminal.")] = True,
+    plugin: Plugin = None,
 ) -> None:
     """Explore polarization, attention maps, probe results and specialization on http://127.0.0.1:PORT."""
     if importlib.util.find_spec("dash") is None:

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from typer import Option
 
-from softmaxlab.cli.options import print_json, quiet_progress
+from softmaxlab.cli.options import Plugin, print_json, quiet_progress
 from softmaxlab.errors import SpecError
 
 EXAMPLES = (
@@ -17,6 +17,7 @@ EXAMPLES = (
     "  ·  softmaxlab probe smollm2 --swap softmax1:-5 --swap sparsemax"
     "  ·  softmaxlab probe gpt2 --compare distilgpt2 --json"
     "  ·  softmaxlab probe owner/name --revisions step1000,step143000"
+    "  ·  softmaxlab probe smollm2 --plugin mymodule --swap mymap"
 )
 INTERRUPTED = 130
 FLAG = " "  # shown after a flag, which takes no value
@@ -95,6 +96,7 @@ def command(
     revisions: Revisions = None,
     attention: Attention = None,
     json: Json = False,
+    plugin: Plugin = None,
 ) -> None:
     """Which heads of a model are sinks, how sparse, where activations are massive, and what a change would cost.
 

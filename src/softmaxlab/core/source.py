@@ -260,13 +260,17 @@ def defines_class(name: str, cls: str) -> bool:
     return re.search(rf"^class {re.escape(cls)}\b", _file(name).read_text(encoding="utf-8"), re.MULTILINE) is not None
 
 
-def modules_in(package: str) -> list[str]:
-    """The dotted names of the modules in a folder of softmaxlab, sorted; those that begin with _ are left out."""
+def modules_in(package: str, below: bool = False) -> list[str]:
+    """The dotted names of the modules in a folder of softmaxlab (and in the folders `below` it), sorted.
+
+    Modules whose names begin with _ are left out.
+    """
     parts = package.split(".")[1:]
     if not all(part.isidentifier() for part in parts):
         return []
-    files = sorted(ROOT.joinpath(*parts).glob("*.py"))
-    return [f"{package}.{file.stem}" for file in files if not file.stem.startswith("_")]
+    files = ROOT.joinpath(*parts).glob("**/*.py" if below else "*.py")
+    names = (".".join(file.relative_to(ROOT).with_suffix("").parts) for file in files if not file.stem.startswith("_"))
+    return sorted(f"{PACKAGE}.{name}" for name in names)
 
 
 def _file(name: str) -> Path:

@@ -21,6 +21,7 @@ from softmaxlab.core.messages import one_line
 from softmaxlab.core.registry import Named, Registry, source_hash
 from softmaxlab.errors import SpecError, unknown
 
+LABORATORIES = ("attention", "polarization", "specialization", "training", "probing")
 KEY_LENGTH = 24  # hex digits = 96 bits: a collision among 1e9 results has probability 6e-12
 
 
@@ -53,9 +54,10 @@ class Record(BaseModel):
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
         parts = cls.__module__.split(".")
-        # ours are named by their laboratory, softmaxlab.polarization.flow.Flow → polarization.Flow
-        home = parts[1:-1] if parts[0] == "softmaxlab" else parts
-        cls.kind = ".".join([*home, cls.__name__])
+        if parts[0] == source.PACKAGE:
+            # the folders inside a laboratory do not count: polarization/flow/flow.py has polarization.Flow
+            parts = parts[1:2] if parts[1] in LABORATORIES else parts[1:-1]
+        cls.kind = ".".join([*parts, cls.__name__])
         known = Record.kinds.setdefault(cls.kind, cls)
         if known.__module__ != cls.__module__:
             raise TypeError(f"kind {cls.kind!r} is taken by {known.__module__}, name the class otherwise")
@@ -180,16 +182,16 @@ def _class_of(kind: Any) -> type[Record]:
 
 
 # A kind read from a file may cause modules to be imported in these folders only.
-HOMES = ("attention", "polarization", "specialization", "training", "probing", "papers", "studies")
+HOMES = (*LABORATORIES, "papers", "studies")
 
 
 def _import_home(kind: str) -> None:
     """Import the file that defines the class of a kind; if there is none, all beside it, so that a near miss is known.
 
-    "polarization.Flow" is the class Flow in a file of softmaxlab/polarization.
+    "polarization.Flow" is the class Flow in a file below softmaxlab/polarization.
     """
     package, _, name = f"{source.PACKAGE}.{kind}".rpartition(".")
-    files = source.modules_in(package)
+    files = source.modules_in(package, below=kind.split(".")[0] in LABORATORIES)
     for file in [file for file in files if source.defines_class(file, name)] or files:
         importlib.import_module(file)
 

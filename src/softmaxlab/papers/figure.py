@@ -19,7 +19,9 @@ class FigureSpec(Spec):
     place: ClassVar[str]  # "Figure 2"
     reports: ClassVar[str]  # what the paper, or we, say it shows
     presets: ClassVar[dict[str, dict[str, Any]]]  # what "quick" and "paper" change; "committed" is for studies
+    errata: ClassVar[tuple[str, ...]] = ()  # points about the figure itself, "polarization/24"
     cost: ClassVar[dict[str, str]]  # time on two cores per preset, "2 s"
+    quick_within: ClassVar[dict[str, float]] = {}  # how far numbers of the quick preset may be from the paper's
 
     @classmethod
     def preset(cls, name: str) -> Self:
@@ -36,6 +38,11 @@ class FigureSpec(Spec):
     def seen(result: Result) -> str:
         """What its arrays show, in a sentence with numbers; empty if a claim's verdict says it."""
         return ""
+
+    @staticmethod
+    def summarize(result: Result) -> dict[str, float]:
+        """Return the numbers that the picture shows, by name; quick and paper presets must agree (paper_level.py)."""
+        return {}
 
     @staticmethod
     def draw(result: Result) -> "matplotlib.figure.Figure":

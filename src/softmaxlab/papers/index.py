@@ -61,14 +61,23 @@ def figure(id: str) -> "type[FigureSpec]":
     return FIGURES[id]
 
 
+def figures(ids: Iterable[str] = ()) -> "list[type[FigureSpec]]":
+    """Return the figures named by id or by a part of it up to a slash ("polarization"); all if none is named."""
+    return _named("figure", ids, FIGURES)
+
+
 def claims(ids: Iterable[str] = ()) -> "list[Claim]":
     """Return the claims named by id or by a part of it up to a slash ("polarization"); all if none is named."""
+    return _named("claim", ids, CLAIMS)
+
+
+def _named(kind: str, ids: Iterable[str], items: Mapping[str, Item]) -> list[Item]:
     wanted = list(ids)
     for id in wanted:
-        if not any(_under(claim, id) for claim in CLAIMS):
-            raise unknown("claim", id, [*CLAIMS, *{claim.split("/")[0] for claim in CLAIMS}])
-    return [CLAIMS[name] for name in CLAIMS if not wanted or any(_under(name, id) for id in wanted)]
+        if not any(_under(name, id) for name in items):
+            raise unknown(kind, id, [*items, *{name.split("/")[0] for name in items}])
+    return [items[name] for name in items if not wanted or any(_under(name, id) for id in wanted)]
 
 
-def _under(claim: str, id: str) -> bool:
-    return claim == id or claim.startswith(f"{id}/")
+def _under(name: str, id: str) -> bool:
+    return name == id or name.startswith(f"{id}/")

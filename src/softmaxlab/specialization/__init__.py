@@ -5,9 +5,9 @@ from softmaxlab.specialization.bayes import bayes_softmax_parameters as bayes_so
 from softmaxlab.specialization.flow import Flow as Flow
 from softmaxlab.specialization.flow import flow_many as flow_many
 from softmaxlab.specialization.model import SingleLocation as SingleLocation
-from softmaxlab.specialization.order import OrderParameters as OrderParameters
-from softmaxlab.specialization.order import noisy_start as noisy_start
-from softmaxlab.specialization.order import random_start as random_start
+from softmaxlab.specialization.order_parameters import OrderParameters as OrderParameters
+from softmaxlab.specialization.order_parameters import noisy_start as noisy_start
+from softmaxlab.specialization.order_parameters import random_start as random_start
 from softmaxlab.specialization.priors import Discrete as Discrete
 from softmaxlab.specialization.priors import FlippingSpike as FlippingSpike
 from softmaxlab.specialization.priors import Gaussian as Gaussian

@@ -18,10 +18,10 @@ from softmaxlab.core.threads import one_blas_thread
 from softmaxlab.errors import SpecError
 from softmaxlab.specialization.heads import forward, residual
 from softmaxlab.specialization.model import SingleLocation
-from softmaxlab.specialization.order import OrderParameters
+from softmaxlab.specialization.order_parameters import OrderParameters
 from softmaxlab.specialization.population import sets, standard_error
 from softmaxlab.specialization.priors import Gaussian, Prior, checked_theta
-from softmaxlab.specialization.uniform import uniforms
+from softmaxlab.specialization.quasi_random import uniforms
 
 THETA_POINTS = (10, 13)  # log2 of the values of θ for a continuous prior that is not Gaussian: 8 + F within these
 BLOCK = 2**18  # scores taken at once, which stay in a core's cache

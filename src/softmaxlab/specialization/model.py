@@ -86,7 +86,7 @@ class SingleLocation(Record):
         return risk(self, *_drawn(samples, seed))
 
     def _order(self, m: Any, r: Any, b: Any, v: float, p: Any) -> Any:
-        from softmaxlab.specialization.order import OrderParameters
+        from softmaxlab.specialization.order_parameters import OrderParameters
 
         b = np.zeros(self.heads) if b is None else b
         return OrderParameters(m=m, r=r, b=b, v=v, p=p).of(self)

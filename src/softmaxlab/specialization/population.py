@@ -19,7 +19,7 @@ from softmaxlab.core.threads import one_blas_thread
 from softmaxlab.errors import SpecError
 from softmaxlab.specialization.heads import CLOSED_FORM, forward, residual
 from softmaxlab.specialization.model import SingleLocation
-from softmaxlab.specialization.order import OrderParameters
+from softmaxlab.specialization.order_parameters import OrderParameters
 from softmaxlab.specialization.sampling import Samples, base_points, symmetric
 
 SETS = 8  # independent sets of samples, for a standard error

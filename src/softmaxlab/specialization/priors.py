@@ -21,8 +21,8 @@ from softmaxlab.core.arrays import Array
 from softmaxlab.core.registry import Named, Registry
 from softmaxlab.core.spec import Record
 from softmaxlab.errors import SpecError
-from softmaxlab.specialization.root import symmetric_root
-from softmaxlab.specialization.uniform import uniforms
+from softmaxlab.specialization.quasi_random import uniforms
+from softmaxlab.specialization.symmetric_root import symmetric_root
 
 SUM_TOLERANCE = 1e-6  # probabilities may come from float32
 SYMMETRY = 1e-9  # of a covariance, relative to its largest entry

@@ -29,8 +29,8 @@ from softmaxlab.core.random import generator
 from softmaxlab.errors import SpecError
 from softmaxlab.specialization.model import SingleLocation
 from softmaxlab.specialization.priors import Gaussian, OneHotSpikes, Prior, checked_theta, chosen_atoms
-from softmaxlab.specialization.root import symmetric_root
-from softmaxlab.specialization.uniform import opened, uniforms
+from softmaxlab.specialization.quasi_random import opened, uniforms
+from softmaxlab.specialization.symmetric_root import symmetric_root
 
 SOBOL_DIMENSIONS = 21201  # as many as SciPy has direction numbers for
 # numbers of X in one chunk: its temporaries stay in a core's cache, and are so small that a thread's allocator keeps

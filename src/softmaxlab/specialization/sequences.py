@@ -12,8 +12,8 @@ from softmaxlab.specialization.bayes import posterior
 from softmaxlab.specialization.heads import forward
 from softmaxlab.specialization.model import SingleLocation
 from softmaxlab.specialization.priors import checked_theta
+from softmaxlab.specialization.quasi_random import opened
 from softmaxlab.specialization.start import Trained
-from softmaxlab.specialization.uniform import opened
 
 
 class Sequences(Spec):

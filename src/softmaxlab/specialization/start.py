@@ -12,7 +12,7 @@ from pydantic import BeforeValidator
 from softmaxlab.core.result import Result
 from softmaxlab.errors import SpecError, unknown
 from softmaxlab.specialization.model import SingleLocation
-from softmaxlab.specialization.order import OrderParameters
+from softmaxlab.specialization.order_parameters import OrderParameters
 
 OVERLAPS = ("m", "q", "b", "v", "p")
 

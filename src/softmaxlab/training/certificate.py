@@ -20,7 +20,8 @@ from softmaxlab.training.model import Transformer
 from softmaxlab.training.tasks import Data, Task
 
 PART = 0.8  # of the steps, after which the measures are taken for the first time
-STABLE = 0.02  # as in settled.py; a rate over 500 pairs or 1000 sequences has a standard error of up to 0.022 or 0.016
+# as in early_stopping.py; a rate over 500 pairs or 1000 sequences has a standard error of up to 0.022 or 0.016
+STABLE = 0.02
 # measures that are shares of 1: entropies and totals have other units and move with these
 COMPARED = (
     "accuracy",

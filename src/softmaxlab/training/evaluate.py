@@ -19,8 +19,8 @@ from torch import Tensor
 
 from softmaxlab import measure
 from softmaxlab.core.random import generator
+from softmaxlab.training.deduplicate import EVERYWHERE, LAST
 from softmaxlab.training.model import Trace, Transformer
-from softmaxlab.training.sharing import EVERYWHERE, LAST
 from softmaxlab.training.tasks import Data, Task
 
 CHUNK = 1000  # samples at a time

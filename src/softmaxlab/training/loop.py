@@ -2,8 +2,8 @@
 
     loss = λ · mean cross-entropy at all positions but the last + cross-entropy at the last
 
-With λ = 0 only the last position is asked of the model, and what is equal is computed once (sharing.py). Deterministic
-for a seed on one device.
+With λ = 0 only the last position is asked of the model, and what is equal is computed once (deduplicate.py).
+Deterministic for a seed on one device.
 """
 
 from collections.abc import Iterator
@@ -15,8 +15,16 @@ from torch.nn.functional import cross_entropy
 
 from softmaxlab.core.kernels import keep_memory
 from softmaxlab.core.random import torch_generator
+from softmaxlab.training.deduplicate import (
+    EVERYWHERE,
+    LAST,
+    Prefixes,
+    one_of_each,
+    prefix_numbers,
+    reads_sets,
+    set_numbers,
+)
 from softmaxlab.training.model import Transformer
-from softmaxlab.training.sharing import EVERYWHERE, LAST, Prefixes, one_of_each, prefix_numbers, reads_sets, set_numbers
 from softmaxlab.training.tasks import Data
 
 

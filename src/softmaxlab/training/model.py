@@ -2,11 +2,11 @@
 
     x = token + position;   x += Attention(LN(x));   x += MLP(LN(x));   logits = W LN(x)
 
-Shapes: B samples, T positions, d width, H heads, d_h = d/H. What is equal is computed once (sharing.py): the first
+Shapes: B samples, T positions, d width, H heads, d_h = d/H. What is equal is computed once (deduplicate.py): the first
 block reads one row for each different pair of token and position; in a causal model a later block may read one for
-each different prefix, and attention reads them where they are (rows.py). The last block's queries, its MLP and the
-logits are computed only at the positions `wanted`. `Trace` holds the weights when asked for; without it softmax runs
-fused.
+each different prefix, and attention reads them where they are (prefix_attention.py). The last block's queries, its MLP
+and the logits are computed only at the positions `wanted`. `Trace` holds the weights when asked for; without it softmax
+runs fused.
 """
 
 from dataclasses import dataclass, field
@@ -18,9 +18,9 @@ from torch.nn import functional
 from softmaxlab.attention import MAPS, feature_mlp
 from softmaxlab.attention.attend import attend_features, features_of
 from softmaxlab.core.kernels import Linear, Precision
+from softmaxlab.training.deduplicate import EVERYWHERE, LAST, Places, Prefixes, spread
 from softmaxlab.training.mlp import MLP
-from softmaxlab.training.rows import attend_rows, pays_off
-from softmaxlab.training.sharing import EVERYWHERE, LAST, Places, Prefixes, spread
+from softmaxlab.training.prefix_attention import attend_rows, pays_off
 
 WITHOUT_BIAS = ("sigmoid", "sigmoid_norm")  # which could have one, but have none in the paper
 

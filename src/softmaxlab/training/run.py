@@ -21,10 +21,10 @@ FIELDS_OF_SHAPE = ("width", "heads", "layers", "map", "mlp", "layernorm", "gate"
 class Run(Spec):
     """Train a transformer and measure it. The defaults are the polarization paper's.
 
-    `positions` are the task's own if not given. `stop="settled"` ends the run early (settled.py). `measure=()` leaves
-    out all measures but accuracy, and the certificate in the notes (certificate.py); `track` adds what happens in
-    training: "heads" and "cls" (tracking.py). `precision="bfloat16"` computes the products of linear layers in
-    bfloat16; weights and all else stay float32.
+    `positions` are the task's own if not given. `stop="settled"` ends the run early (early_stopping.py).
+    `measure=()` leaves out all measures but accuracy, and the certificate in the notes (certificate.py); `track` adds
+    what happens in training: "heads" and "cls" (tracking.py). `precision="bfloat16"` computes the products of linear
+    layers in bfloat16; weights and all else stay float32.
     """
 
     task: Task
@@ -119,9 +119,9 @@ def prepare() -> None:
     """Import all that a run needs, so that the seconds of a worker's first run are its own."""
     import torch
 
-    from softmaxlab.training import certificate, journal, rows, settled  # noqa: F401, they import the rest
+    from softmaxlab.training import certificate, early_stopping, prefix_attention, recorder  # noqa: F401, they import the rest
 
-    rows.load()
+    prefix_attention.load()
     torch.optim.SGD([torch.zeros(1, requires_grad=True)])  # the first optimizer imports a good part of torch
 
 
@@ -129,8 +129,8 @@ def train(spec: Run, device: str = "cpu"):
     """The trained transformer and its result."""
     from softmaxlab.training import loop
     from softmaxlab.training.certificate import Stability, certificate
-    from softmaxlab.training.journal import Journal
-    from softmaxlab.training.settled import Settling
+    from softmaxlab.training.early_stopping import Settling
+    from softmaxlab.training.recorder import Journal
 
     model = build(spec, device)
     data, held_out = (spec.task.data(spec.seed, split, device) for split in ("train", "evaluate"))

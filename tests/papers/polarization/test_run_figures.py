@@ -9,7 +9,22 @@ import pytest
 import softmaxlab as sl
 from softmaxlab.core.tables import write_table
 from softmaxlab.errors import SpecError
-from softmaxlab.papers.polarization.figures import fig01, fig04, fig05, fig06, fig08
+from softmaxlab.papers.polarization import classification_figures, induction_figures
+from softmaxlab.papers.polarization.figures import (
+    fig01,
+    fig04,
+    fig05,
+    fig06,
+    fig08,
+    fig09,
+    fig14,
+    fig15,
+    fig16,
+    fig17,
+    fig18,
+    fig19,
+    fig21,
+)
 from softmaxlab.papers.polarization.runs import read_runs
 from softmaxlab.training import Classification, Induction, Run
 from softmaxlab.training.presets import MAPS
@@ -60,7 +75,7 @@ def test_sinks_are_counted_as_the_paper_counts_them(sinks):
     assert np.isnan(result["share"][0][failed])
     assert result["runs"][0][missing] == 0
     assert sorted(result["score"][result["score_map"] == 0]) == [0.5, 0.95, 0.95, 0.99]
-    assert fig04.drawn(result).startswith("4 of the paper's 660 runs and 1 other, 3 with accuracy > 0.95;")
+    assert induction_figures.drawn(result).startswith("4 of the paper's 660 runs and 1 other, 3 with accuracy > 0.95;")
     picture = fig04.Fig04.draw(result)
     assert "red cross: none solved the task" in picture_text(picture)
     assert numbers_over_bars(picture) == ["0/1", "1", "2/3"]
@@ -109,8 +124,8 @@ def test_runs_that_were_not_measured_are_left_out_and_counted(tmp_path):
     assert "sink_score" not in pandas.read_csv(runs)
     sinks = sl.simulate(fig04.Fig04(runs=runs))
     assert (sinks["passed"].sum(), sinks["scored"].sum(), len(sinks["score"])) == (1, 0, 0)
-    assert "1 with accuracy > 0.95, 1 of these without sink scores, left out" in fig04.drawn(sinks)
-    assert sl.simulate(fig04.Fig17(runs=runs))["accuracy"][1, 0, 1] == 1.0
+    assert "1 with accuracy > 0.95, 1 of these without sink scores, left out" in induction_figures.drawn(sinks)
+    assert sl.simulate(fig17.Fig17(runs=runs))["accuracy"][1, 0, 1] == 1.0
 
 
 def test_a_measured_run_goes_before_an_unmeasured_one(tmp_path):
@@ -127,9 +142,9 @@ def test_diverged_runs_have_no_accuracy(tmp_path):
         (Run(task=Induction(), heads=1, seed=1), DIVERGED),
         (Run(task=Induction(), heads=1, map="mlp"), DIVERGED),
     ])  # fmt: skip
-    result = sl.simulate(fig04.Fig17(runs=runs, positions=("additive",), shifted=(True,)))
+    result = sl.simulate(fig17.Fig17(runs=runs, positions=("additive",), shifted=(True,)))
     assert result["accuracy"][0, 0, 0] == 0.5
-    picture = fig04.Fig17.draw(result)
+    picture = fig17.Fig17.draw(result)
     assert marks(picture).count("x") == 1
     assert numbers_over_bars(picture) == ["0/1", "1/2"]
     assert "2 diverged, left out" in picture_text(picture)
@@ -139,7 +154,7 @@ def test_diverged_runs_have_no_accuracy(tmp_path):
 def test_all_runs_diverged(tmp_path):
     runs = table_of(tmp_path, [(Run(task=Induction(), heads=1), {"status": "diverged"})])
     assert "induction_accuracy" not in pandas.read_csv(runs)
-    for figure in (fig04.Fig04, fig04.Fig17):
+    for figure in (fig04.Fig04, fig17.Fig17):
         result = sl.simulate(figure(runs=runs))
         assert result["runs"].sum() == 1
         figure.draw(result)
@@ -154,10 +169,12 @@ def test_only_the_papers_runs_are_counted_as_the_papers(tmp_path):
         induction(1.0, [0.1], seed=2, epochs=5),
         induction(1.0, [0.1], map="relu"),
     ])  # fmt: skip
-    assert fig04.drawn(sl.simulate(fig04.Fig04(runs=runs))).startswith("1 of the paper's 660 runs and 5 others, ")
+    assert induction_figures.drawn(sl.simulate(fig04.Fig04(runs=runs))).startswith(
+        "1 of the paper's 660 runs and 5 others, "
+    )
 
 
-@pytest.mark.parametrize("figure", [fig04.Fig14, fig04.Fig15, fig04.Fig16, fig04.Fig17])
+@pytest.mark.parametrize("figure", [fig14.Fig14, fig15.Fig15, fig16.Fig16, fig17.Fig17])
 def test_panels_of_positions_and_queries(sinks, figure):
     result = sl.simulate(figure(runs=sinks))
     assert list(result["panel"])[1] == "additive positions, t′ ≠ t"
@@ -167,7 +184,7 @@ def test_panels_of_positions_and_queries(sinks, figure):
 
 
 def test_accuracies_are_of_all_runs(sinks):
-    result = sl.simulate(fig04.Fig17(runs=sinks))
+    result = sl.simulate(fig17.Fig17(runs=sinks))
     assert result["accuracy"][1, 0, 1] == pytest.approx((1.0 + 0.96 + 0.5) / 3)
 
 
@@ -188,12 +205,12 @@ def test_flip_rates_are_the_largest_over_heads_and_layers(tmp_path):
     title = picture_text(fig06.Fig06.draw(result))
     assert "3 of the paper's 495 runs; vocabulary 41, no runs at vocabulary 81, 161;" in title
     assert "NOTHING" not in title
-    more = sl.simulate(fig06.Fig21(runs=runs))
+    more = sl.simulate(fig21.Fig21(runs=runs))
     assert more["mean"][list(more["panel"]).index("H = 2, L = 2"), 0] == 0.3
     assert np.nansum(more["mean"]) == 0.3
-    none = sl.simulate(fig06.Fig19(runs=runs))
+    none = sl.simulate(fig19.Fig19(runs=runs))
     assert none["runs"].sum() == 0
-    title = picture_text(fig06.Fig19.draw(none))
+    title = picture_text(fig19.Fig19.draw(none))
     assert "(NOTHING IS DRAWN: no run in the table is one of this figure; 0 of the paper's 660 runs" in title
     assert "no runs at vocabulary 81" in title
 
@@ -215,8 +232,8 @@ def test_flip_rates_of_runs_that_diverged_or_are_not_the_papers(tmp_path):
     told = "4 of the paper's 495 runs and 2 others, 2 diverged, left out, 1 without flip rates, left out"
     assert told in picture_text(picture)
     assert "red cross: all diverged" in picture_text(picture)
-    wider = sl.simulate(fig06.Fig18(runs=runs, vocabs=(41, 61)))
-    assert fig06.drawn(wider).startswith("4 of the paper's 660 runs and 3 others")
+    wider = sl.simulate(fig18.Fig18(runs=runs, vocabs=(41, 61)))
+    assert classification_figures.drawn(wider).startswith("4 of the paper's 660 runs and 3 others")
 
 
 def test_runs_of_a_store_are_drawn_and_the_spec_knows_which(tmp_path):
@@ -344,13 +361,13 @@ def test_the_drawn_induction_sequence_is_one():
 
 
 def test_the_drawn_swap_flips_the_labels():
-    result = sl.simulate(fig08.Fig09(epochs=2))
+    result = sl.simulate(fig09.Fig09(epochs=2))
     before, after = result["prediction"]
     assert before[0] != before[1]
     assert after.tolist() == before[::-1].tolist()
     changed = result["tokens"][0] != result["tokens"][1]
     assert changed.sum(axis=1).tolist() == [1, 1]
-    fig08.Fig09.draw(result)
+    fig09.Fig09.draw(result)
 
 
 def test_softmax_attention_of_cls_becomes_one_hot_and_sigmoid_attention_does_not():

@@ -86,10 +86,12 @@ def interval_of_mean(values: np.ndarray) -> tuple[float, float]:
     """The 95 % interval of a mean, by the bootstrap; nothing is known from one value."""
     from scipy.stats import bootstrap
 
-    if len(values) < 2:  # noqa: PLR2004
+    if len(values) < 2:
         return -np.inf, np.inf
-    found = bootstrap((values,), np.mean, n_resamples=RESAMPLES, method="percentile", random_state=np.random.default_rng(0))
-    return float(found.confidence_interval.low), float(found.confidence_interval.high)
+    resampled = bootstrap(
+        (values,), np.mean, n_resamples=RESAMPLES, method="percentile", random_state=np.random.default_rng(0)
+    )
+    return float(resampled.confidence_interval.low), float(resampled.confidence_interval.high)
 
 
 def of_maps(runs: "Table", maps: tuple[str, ...]) -> "Table":

@@ -34,6 +34,7 @@ class Fig01(FigureSpec):
     title: ClassVar[str] = "Attention patterns of the second layer, induction task"
     source: ClassVar[str] = "varre2026polarization"
     place: ClassVar[str] = "Figure 1"
+    errata: ClassVar[tuple[str, ...]] = ("polarization/24",)
     reports: ClassVar[str] = "An attention sink emerges for softmax but not for sigmoid and linear, both unnormalised"
     presets: ClassVar[dict[str, dict[str, Any]]] = {"quick": {"epochs": 1}, "paper": {}}
     cost: ClassVar[dict[str, str]] = {"quick": "50 s", "paper": "8 min"}

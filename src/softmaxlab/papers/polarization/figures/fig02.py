@@ -33,7 +33,7 @@ class Fig02(FigureSpec):
     source: ClassVar[str] = "varre2026polarization"
     place: ClassVar[str] = "Figure 2"
     reports: ClassVar[str] = "The weights converge to a one-hot vector and the projections u diverge in preserved order"
-    presets: ClassVar[dict[str, dict[str, Any]]] = {"quick": {"steps": 100_000}, "paper": {}}
+    presets: ClassVar[dict[str, dict[str, Any]]] = {"quick": {}, "paper": {}}
     cost: ClassVar[dict[str, str]] = {"quick": "1 s", "paper": "1 s"}
 
     p: Annotated[int, Field(ge=2, le=2000)] = 8

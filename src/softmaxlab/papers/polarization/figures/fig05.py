@@ -33,6 +33,7 @@ class Fig05(FigureSpec):
     title: ClassVar[str] = "Attention of CLS through training, one layer, one head"
     source: ClassVar[str] = "varre2026polarization"
     place: ClassVar[str] = "Figure 5"
+    errata: ClassVar[tuple[str, ...]] = ("polarization/23",)
     reports: ClassVar[str] = "Under softmax one token of each sample takes nearly all the attention"
     presets: ClassVar[dict[str, dict[str, Any]]] = {"quick": {"epochs": 5}, "paper": {}}
     cost: ClassVar[dict[str, str]] = {"quick": "8 s", "paper": "15 s"}

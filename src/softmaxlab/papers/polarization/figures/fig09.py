@@ -30,9 +30,9 @@ class Fig09(FigureSpec):
     seed: Annotated[int, Field(ge=0)] = 0
 
     def _run(self, device: str) -> Result:
+        from softmaxlab.training.deduplicate import LAST
         from softmaxlab.training.evaluate import patterns, predictions
         from softmaxlab.training.run import train
-        from softmaxlab.training.sharing import LAST
 
         spec = Run(task=Classification(vocab=self.vocab), layers=1, heads=1, epochs=self.epochs, seed=self.seed)
         model, trained = train(spec, device)
