@@ -12,6 +12,7 @@ import numpy as np
 from pydantic import Field
 
 from softmaxlab.core.result import Result
+from softmaxlab.core.spec import Seed
 from softmaxlab.papers.figure import FigureSpec
 from softmaxlab.papers.gather import gather
 from softmaxlab.papers.specialization.head_paths import finite_path, kinds_of
@@ -43,7 +44,7 @@ class HeadPlanes(FigureSpec):
     tau_end: Annotated[float, Field(ge=1.0)] = 1000.0
     points: Annotated[int, Field(ge=10, le=10_000)] = 150
     samples: Annotated[int, Field(ge=64, le=2**20)] = 2**14  # base points of a flow
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Seed = 0
 
     def panels(self) -> list[tuple[str, Flow]]:
         raise NotImplementedError
@@ -65,7 +66,7 @@ class HeadPlanes(FigureSpec):
 
     def _run(self, device: str) -> Result:
         labels, flows = zip(*self.panels())
-        runs = _finer_where_needed(flows)
+        runs = finer_where_needed(flows)
         most = max(flow.model.heads for flow in flows)
         family = gather([_with_heads(run, most) for run in runs], labels, "panel", ("m", "loss"))
         signal = np.stack([outline(flow.model.prior) for flow in flows])
@@ -78,7 +79,7 @@ class HeadPlanes(FigureSpec):
         return draw_planes(result)
 
 
-def _finer_where_needed(flows: Sequence[Flow]) -> list[Result]:
+def finer_where_needed(flows: Sequence[Flow]) -> list[Result]:
     """The flows, with `FINER` times the samples where they rest on their own samples only."""
     runs = flow_many(flows)
     few = [i for i, kind in enumerate(kinds_of(runs)) if kind in ("undersampled", "saddle")]
