@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from softmaxlab.cli.options import Json, Out, Plugin, parse_settings
+from softmaxlab.cli.options import Json, Long, Out, Plugin, allowed_time, parse_settings
 from softmaxlab.errors import SpecError
 
 EXAMPLES = (
@@ -33,6 +33,7 @@ Track = Annotated[str | None, typer.Option(help="Write each loss as it goes: jso
 Address = Annotated[str | None, typer.Option(help="Ray: a running cluster; without it, Ray is started here.")]
 Gpus = Annotated[float | None, typer.Option(min=0, help="Ray: of a run, fractions allowed. SLURM: of an element.")]
 Time = Annotated[str | None, typer.Option(help="SLURM: at most this long for an element, as sbatch takes it.")]
+Timeout = Annotated[float | None, typer.Option(help="Local: seconds after which a run is ended, as failed.")]
 Elements = Annotated[int | None, typer.Option(min=1, help="SLURM: at most so many array elements.")]
 Status = Annotated[bool, typer.Option("--status", help="Make nothing; say what is there and what is still lacking.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="SLURM: only print the script and its core-hours.")]
@@ -57,8 +58,10 @@ def command(
     account: Annotated[str | None, typer.Option(help="SLURM: the account.")] = None,
     time: Time = None,
     elements: Elements = None,
+    timeout: Timeout = None,
     dry_run: DryRun = False,
     status: Status = False,
+    long: Long = False,
     json: Json = False,
     plugin: Plugin = None,
 ) -> None:
@@ -67,6 +70,7 @@ def command(
     Stop it with Ctrl-C and start it again at will: finished runs are kept. A run that fails does not stop the others.
     """
     from softmaxlab.cli.sweep_output import print_plan, print_status, print_sweep
+    from softmaxlab.core.cost import check_cost
     from softmaxlab.core.tables import check_table
     from softmaxlab.training import trackers
     from softmaxlab.training.executors import executor_named
@@ -79,14 +83,25 @@ def command(
     if status:
         print_status(plan, out, table, json)
         return
-    options = {"jobs": jobs, "address": address, "gpus_per_task": gpus_per_task, "partition": partition}
-    chosen = executor_named(executor, **options, account=account, time=time, elements=elements)
+    options = {
+        "jobs": jobs,
+        "timeout": timeout,
+        "address": address,
+        "gpus_per_task": gpus_per_task,
+        "partition": partition,
+        "account": account,
+        "time": time,
+        "elements": elements,
+    }
+    chosen = executor_named(executor, **options)
     if dry_run:
         print_plan(plan.submission(chosen, out, limit), json)
         return
     trackers.choose(track, Path(out) / "track")
     more = {"own": files[0], "table": Path(table) if table else None, "ranks": plan.ranks, "serve": plan.draws_figure}
     work = Sweep(plan.asked, out, limit, **more)
+    with allowed_time(long):
+        check_cost(work.wanted.values())
     try:
         work.make(chosen, device)
     except KeyboardInterrupt:

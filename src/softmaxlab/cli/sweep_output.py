@@ -18,19 +18,23 @@ SHOWN_RUNS, SHOWN_REASONS = 40, 10
 
 def print_sweep(name: str, work: "Sweep", files: list[Path], json: bool) -> None:
     """Write and print the table, and say how the runs ended."""
+    from softmaxlab.core.provenance import differences, of_stored, sentence
     from softmaxlab.training.table_overview import json_rows
 
     work.write()
     runs, tally, out = work.table(), work.tally(), str(work.store.root)
     counts = {str(status): int(count) for status, count in runs["status"].value_counts().items()}
+    different = differences(of_stored(work.store, runs["key"]))
     if json:
         about = {"sweep": name, "table": str(files[-1]), "data": out, "counts": counts}
-        print_json(about | tally | {"runs": json_rows(runs)})
+        print_json(about | tally | {"computed_differently": different, "runs": json_rows(runs)})
         return
     _print_table(name, runs)
     _print_reasons(runs)
     ended = ", ".join(f"{count} {status}" for status, count in counts.items())
     now = "{there_already} there already, {made_now} made now, {failed_now} failed now".format(**tally)
+    if different:
+        typer.echo(f"note: {sentence(different)}")
     typer.echo(f"{name}: {ended} ({now})")
     typer.echo("".join(f"  table  {file}\n" for file in files) + f"  data   {out}")
 

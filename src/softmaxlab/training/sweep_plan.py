@@ -1,11 +1,11 @@
 """Which runs a sweep asks for: those of a task's preset, or those of a file, in the order in which they are made."""
 
 import hashlib
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from softmaxlab.core.documents import parse_json
 from softmaxlab.core.spec import Spec, from_plain
 from softmaxlab.core.store import Store
 from softmaxlab.errors import SpecError
@@ -53,8 +53,10 @@ class SweepPlan:
 
 def _from_file(file: str) -> Iterable[Spec]:
     try:
-        listed = json.loads(Path(file).read_text())
-    except (OSError, ValueError, RecursionError) as error:
+        listed = parse_json(Path(file).read_text(), f"{file!r}")
+    except SpecError:
+        raise
+    except (OSError, ValueError) as error:
         raise SpecError(f"cannot read the specs in {file!r}: {error}") from None
     if not isinstance(listed, list) or not listed:
         raise SpecError(f"{file!r} must hold a JSON list of specs")
