@@ -105,7 +105,7 @@ def command(
         _report(name, work, files, json)  # what there is
         raise
     _report(name, work, files, json)
-    if work.told_bad():
+    if work.warning():
         raise typer.Exit(1)
 
 

@@ -45,7 +45,7 @@ def draw_bars(ax: "Axes", bars: Bars, groups: Sequence[str], names: Sequence[str
 
 
 def _mark(ax: "Axes", at: float, bars: Bars, which: tuple[int, int], style: dict[str, Any]) -> None:
-    """What stands in place of a bar, and how many runs are behind it."""
+    """Draw the mark that stands in place of a bar, and the number of runs behind it."""
     runs, behind = bars.runs[which], bars.behind[which]
     if runs == 0:
         ax.plot(at, 0.02, marker="_", color=GREY, ms=4)
@@ -54,8 +54,8 @@ def _mark(ax: "Axes", at: float, bars: Bars, which: tuple[int, int], style: dict
         ax.plot(at, 0.03, marker="x", color=RED, ms=5)
     elif behind == 0:
         ax.plot(at, 0.05, marker="$?$", color=GREY, ms=5)
-    told = str(runs) if behind == runs else f"{behind}/{runs}"
-    ax.text(at, COUNT_AT, told, ha="center", va="bottom", **style)
+    number = str(runs) if behind == runs else f"{behind}/{runs}"
+    ax.text(at, COUNT_AT, number, ha="center", va="bottom", **style)
 
 
 def draw_dots(ax: "Axes", at: float, values: np.ndarray, colour: str) -> None:

@@ -6,11 +6,13 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from softmaxlab.core.spec import Spec
-from softmaxlab.specialization.integrate import BUDGET, LARGE, Solver
 from softmaxlab.specialization.model import SingleLocation
 from softmaxlab.specialization.order_parameters import OrderParameters, noisy_start
 from softmaxlab.specialization.start import Start, check
 
+Solver = Literal["RK45", "DOP853", "LSODA", "Euler"]
+BUDGET = 100_000  # gradients; LSODA takes a few hundred to tau = 1e5 with one-hot spikes, Euler as many as it has steps
+LARGE = 1e50  # a state beyond this has diverged; its loss and the square of that are still finite
 RK45_UNTIL = 500.0  # beyond this time the flow has become stiff
 LONGEST = 1e12  # no flow has anything left to do by then, and times of this size still have twelve digits
 Tolerance = Annotated[float, Field(ge=1e-12, le=0.1)]

@@ -37,7 +37,7 @@ class Local:
             check_positive("jobs", self.jobs)
 
     def at_once(self) -> int:
-        """How many runs at the same time."""
+        """The number of runs at the same time."""
         return self.jobs or cores()
 
     def run(self, specs: Mapping[str, str], store: str, device: str, finished: Callable[[str], None]) -> None:
@@ -102,7 +102,7 @@ class _Team:
 
 
 def _lost(worker: "_Worker", waiting: deque) -> dict[str, str]:
-    """What a process that has ended was at, and how it ended; nothing if it was let go."""
+    """The run that an ended process was at, and how it ended; nothing if it was let go."""
     how = worker.dismiss()
     if not worker.spoke and waiting:
         worker.key = waiting.popleft()[0]  # it died on its way to this one
