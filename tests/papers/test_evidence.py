@@ -7,7 +7,7 @@ import pytest
 
 from softmaxlab.papers import records
 from softmaxlab.papers.claim import Check, Claim, Evidence, Finding, Verdict, check, refine, stored
-from softmaxlab.papers.evidence import AGAINST, settle
+from softmaxlab.papers.evidence import AGAINST, Settled, settle
 from softmaxlab.papers.index import CLAIMS
 
 LIMIT = 0.5
@@ -71,6 +71,38 @@ def test_a_verdict_against_a_paper_needs_refinement_and_protocol_or_a_proof(fold
     assert keep(claim(**against, refined=0.8, refined_evidence=Evidence("refined"), **protocol)).ok
     assert check(claim(**against, id="attention/proved", proof="by hand")).ok
     assert check(claim(**against, id="attention/ours", source="softmaxlab")).ok
+
+
+def test_the_rule_over_all_claims_sees_a_verdict_that_stands_on_one_computation(folder, monkeypatch):
+    against = {"subject": 0.9, "control": 0.1, "expected": Verdict.FAILS}
+    refined = {"refined": 0.8, "refined_evidence": Evidence("refined")}
+    monkeypatch.setattr("softmaxlab.papers.claim.settle", lambda findings, **rules: Settled(findings["own"].verdict))
+    bare, half = check(claim(**against)), keep(claim(**against, **refined))
+    assert (bare.verdict, half.verdict) == (Verdict.FAILS, Verdict.FAILS)
+    assert not bare.supported
+    assert not half.supported
+    assert keep(claim(**against, **refined, evidence=Evidence("paper protocol"))).supported
+    assert check(claim(**against, id="attention/proved", proof="by hand")).supported
+
+
+def test_a_live_claim_is_refined_at_every_check_and_what_lacks_runs_does_not_count(folder):
+    live = {"evidence": Evidence("paper protocol"), "refined_evidence": Evidence("refined"), "live": True}
+    against = {"subject": 0.9, "control": 0.1, "expected": Verdict.FAILS}
+    assert check(claim(**against, **live, refined=0.8)).ok
+    assert check(claim(**against, **live, refined=0.1)).settled.reason == "at the level 'refined' it holds"
+
+    def needs_more(value: float) -> Finding:
+        return below(value) if value > 0.7 else Finding(Verdict.UNDECIDED, f"{value:g}", "it has 1 and needs 12")
+
+    few = check(claim(**against, **live, refined=0.2, judge=needs_more))
+    assert few.settled.reason == "no refined evidence (it has 1 and needs 12)"
+    assert few.evidence == "own (paper protocol) + refined (too little)"
+    own = check(claim(subject=0.2, control=0.9, judge=needs_more, grows=True, expected=Verdict.UNDECIDED))
+    assert own.settled.reason == "it has 1 and needs 12"
+    assert own.ok
+    first = claim(subject=0.1, control=0.9, grows=True, expected=Verdict.UNDECIDED)
+    assert check(first).ok  # its first verdict
+    assert not check(dataclasses.replace(first, grows=False)).ok
 
 
 def test_two_findings_that_agree_settle():

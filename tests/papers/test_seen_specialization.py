@@ -33,7 +33,7 @@ TAU = np.arange(11.0)
 WORDS = 45  # a sentence, not a table; signs and numbers between blanks are counted as words
 PLANE = {"samples": 64, "tau_end": 5.0, "points": 10}
 AGAINST = {"dim": 50, "batch": 50, "lr": 0.1, "tau_end": 2.0, "points": 10, "samples": 64}
-RUNS = {"samples": 2**8, "tau_end": 5.0, "points": 10, "runs": 2, "heads": 4}
+RUNS = {"samples": 2**8, "tau_end": 5.0, "points": 10, "runs": 2, "heads": 4, "rest": False}
 TINY: dict[type[FigureSpec], FigureSpec] = {
     Fig02: Fig02(heads=(1, 2, 3), **PLANE),
     Fig06: Fig06(tau_end=2.0, samples=2**8, count=2),
@@ -94,6 +94,11 @@ def without_runs(result: Result, axis: str) -> Result:
     return Result(arrays, result.axes)
 
 
+def time_axes(result: Result) -> tuple[str, ...]:
+    """The axis of the times, if it has one: "time" where runs have times of their own."""
+    return tuple(result.axes["tau"][-1:]) if "tau" in result else ()
+
+
 @pytest.fixture(scope="module")
 def tiny():
     return {figure: simulate(spec) for figure, spec in TINY.items()}
@@ -115,7 +120,7 @@ def test_nothing_is_told_of_nothing(tiny, figure):
     assert figure.seen(without_records(result)) == nothing(figure)
     axes = [axis for axis in ("panel", "map", "run", "sequence", "nu1") if any(axis in a for a in result.axes.values())]
     assert axes
-    for axis in (*axes, *(("tau",) if "m" in result and "tau" in result else ())):
+    for axis in (*axes, *(time_axes(result) if "m" in result else ())):
         assert figure.seen(without_runs(result, axis)) == nothing(figure)
 
 
@@ -123,9 +128,10 @@ def test_nothing_is_told_of_nothing(tiny, figure):
 def test_runs_that_end_early_are_told(tiny, figure):
     """NaN after half of the records, in the first run only."""
     result = tiny[figure]
-    arrays = {name: a.copy() for name, a in result.arrays.items() if "tau" in result.axes[name] and a.ndim > 2}
+    (time,) = time_axes(result) or ("tau",)
+    arrays = {name: a.copy() for name, a in result.arrays.items() if time in result.axes[name] and a.ndim > 2}
     for name, a in arrays.items():
-        at = result.axes[name].index("tau")
+        at = result.axes[name].index(time)
         a[(0,) * at + (slice(a.shape[at] // 2, None),)] = np.nan
     told = figure.seen(changed(result, **arrays))
     assert told.endswith(".")
@@ -241,9 +247,11 @@ def test_fig11_counts_steps_of_the_cosine():
 def sequential(*paths: np.ndarray) -> Result:
     m = np.stack(paths)[None]
     loss = np.linspace(0.5, 0.6, len(paths))[None, :, None] * np.ones(len(TAU))
-    arrays = {"map": ["softmax"], "tau": TAU, "m": m, "loss": loss, "nu": np.array([20.0, 1.0])}
-    axes = {"map": ("map",), "tau": ("tau",), "nu": ("feature",), "loss": ("map", "run", "tau")}
-    return Result(arrays, {**axes, "m": ("map", "run", "tau", "head", "feature")})
+    tau = np.tile(TAU, (1, len(paths), 1))
+    arrays = {"map": ["softmax"], "tau": tau, "m": m, "loss": loss, "nu": np.array([20.0, 1.0])}
+    times = ("map", "run", "time")
+    axes = {"map": ("map",), "tau": times, "nu": ("feature",), "loss": times}
+    return Result(arrays, {**axes, "m": (*times, "head", "feature")})
 
 
 SIGNS = np.array([(1, 1), (1, -1), (-1, 1), (-1, -1)])

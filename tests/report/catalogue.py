@@ -97,15 +97,3 @@ PROBE = Probe("tiny", "softmaxlab probe tiny", no_extra)
 def write_document(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / DOCUMENT).write_text("{}")
-
-
-def die() -> None:
-    os._exit(9)
-
-
-def process() -> int:
-    return os.getpid()
-
-
-def seven() -> int:
-    return 7

@@ -4,8 +4,9 @@ from xml.dom.minidom import parseString
 
 import pytest
 
+from softmaxlab.papers.errata import errata_file
 from softmaxlab.papers.index import CLAIMS, FIGURES
-from softmaxlab.report.places import ERRATA, claims_on, errata, numbers, points_on
+from softmaxlab.report.places import claims_on, errata, numbers, points_on
 from softmaxlab.report.prose import inline, markdown, plain
 from softmaxlab.report.tex import mathml
 
@@ -28,7 +29,7 @@ def test_tex(tex, inside):
 
 
 def test_every_formula_of_the_errata_is_known_and_well_formed():
-    html = "".join(block for _, _, block in markdown(ERRATA.read_text(encoding="utf-8")))
+    html = "".join(block for _, _, block in markdown(errata_file().read_text(encoding="utf-8")))
     assert "<mtext>" not in html
     assert html.count("<math>") > 200
     assert len(parseString(f"<div>{html}</div>").getElementsByTagName("h3")) == len(errata())

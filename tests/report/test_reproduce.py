@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from softmaxlab.errors import SpecError
+from softmaxlab.errors import SoftmaxlabError, SpecError
+from softmaxlab.papers import errata
 from softmaxlab.papers.claim import Verdict
 from softmaxlab.report import kept, other_pages, places, reproduce, tasks
 from softmaxlab.report.figure_page import figure_body
@@ -137,14 +138,13 @@ def test_a_claim_that_was_not_judged_is_a_kind_of_its_own(done, folder):
     assert "not judged" not in index_body(judged, [])
 
 
-def test_without_the_errata_nothing_is_said_of_their_number(done, monkeypatch, tmp_path):
+def test_the_errata_are_counted_and_an_installation_without_them_is_broken(done, monkeypatch, tmp_path):
     alone = dataclasses.replace(done, claims={})
     assert "no claim and no correction" in figure_body(alone, "attention/line", [])
     assert "corrections to the papers" in index_body(done, [])
-    monkeypatch.setattr(places, "ERRATA", tmp_path / "errata.md")
-    assert places.errata() is None
-    assert "correction" not in figure_body(alone, "attention/line", None)
-    assert "corrections to the papers" not in index_body(done, None)
+    monkeypatch.setattr(errata, "PLACES", (tmp_path / "errata.md",))
+    with pytest.raises(SoftmaxlabError, match="missing from this installation"):
+        places.errata()
 
 
 def test_benchmarks_are_shown_as_stored_or_said_to_be_missing(tmp_path):

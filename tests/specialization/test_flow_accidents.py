@@ -33,7 +33,7 @@ NEAR = sp.OrderParameters(m=[[0.3, 0.1], [0.0, -0.2]], r=[[1.5, 0.0], [-1.2, 0.6
         ({"samples": 0}, "samples"),
         ({"solver": "rk45"}, "solver"),
         ({"sampling": "fresh"}, "needs solver='Euler'"),
-        ({"record": (1.0, 40.0)}, "record must list times from 0 to tau_end = 30, got 40"),
+        ({"tau_end": 30.0, "record": (1.0, 40.0)}, "record must list times from 0 to tau_end = 30, got 40"),
         ({"start": APART, "eta": 2.0}, "eta has no meaning with start"),
         ({"start": sp.OrderParameters(m=np.ones((3, 2)), r=np.eye(3))}, "m must be"),
         ({"start": {"m": np.ones((2, 2)), "q": np.eye(2)}}, "positive semidefinite"),
@@ -125,7 +125,7 @@ def test_a_flow_without_a_gradient_has_its_start(map, solver, monkeypatch):
         return type(slope)(slope.loss, slope.K * np.nan, slope.b, slope.v)
 
     monkeypatch.setattr(velocity_module, "slope_over", nowhere)
-    result = sl.simulate(sp.Flow(FLIPPING.replace(map=map), samples=16, solver=solver))
+    result = sl.simulate(sp.Flow(FLIPPING.replace(map=map), tau_end=30.0, samples=16, solver=solver))
     assert result.status.outcome is Outcome.DIVERGED
     assert result["tau"].tolist() == [0.0]
     assert all(np.isfinite(result[name]).all() for name in result)

@@ -41,7 +41,7 @@ def command(
         return
     if write and not refined:
         raise typer.BadParameter("it stores what --refined makes: give both", param_hint="--write")
-    wanted = [claim for claim in claims(ids or ()) if claim.slow or not refined]
+    wanted = [claim for claim in claims(ids or ()) if (claim.slow and not claim.live) or not refined]
     checks: list[Check] = []
     with Progress(len(wanted), "claims") as progress:
         for claim in wanted:
@@ -105,7 +105,7 @@ def _print_table(checks: list) -> None:
         rows += [("tolerance", claim.tolerance), ("control", f"{claim.control_is}: {done.control_told}")]
         rows += [(name, text) for name, text in (("proof", claim.proof), ("remark", claim.remark)) if text]
         details = "\n".join(f"{name:<10} {text}" for name, text in rows)
-        as_stored = "" if done.verdict is claim.expected else f"\n(stored: {claim.expected})"
+        as_stored = "" if done.as_expected else f"\n(stored: {claim.expected})"
         verdict = f"{done.settled}{as_stored}\nevidence: {done.evidence}"
         table.add_row(f"{claim.id}\n{claim.place}", escape(details), escape(verdict))
     Console().print(table)

@@ -26,7 +26,11 @@ class Claim:
     """`judge(subject)` gives the finding; `judge(control)`, on a broken model, must not give the same verdict.
 
     `refined` is another subject for the same judge, with at least 4 times the samples and the horizon and other seeds;
-    `protocol` is one at the settings of the paper. Each is there if its evidence is. `expected` is the stored verdict.
+    `protocol` is one at the settings of the paper. Each is there if its evidence is, and its finding is a stored record
+    unless `live`: then it is judged at every check. `evidence` may itself be at the level of the paper's protocol.
+
+    `expected` is the stored verdict. A claim on tables of runs that still grow (`grows`) whose stored verdict is
+    "undecided" may come to any other once it lacks nothing.
     """
 
     id: str  # "polarization/thm3.2a"
@@ -44,6 +48,8 @@ class Claim:
     refined_evidence: Evidence | None = None
     protocol: Any = None
     protocol_evidence: Evidence | None = None
+    live: bool = False
+    grows: bool = False
     proof: str = ""  # one sentence, with where the proof or the exact counterexample is
     remark: str = ""  # what we found outside the assumptions of the claim
 
@@ -77,14 +83,21 @@ class Check:
 
     @property
     def findings(self) -> dict[Level, Finding]:
-        """Those that count."""
-        found: dict[Level, Finding] = {"own": self.finding}
-        found.update({level: record.finding for level, record in self.stored.items() if not self.stale(level)})
-        return found
+        """Return the findings of today's judge and subjects."""
+        fresh = {level: record.finding for level, record in self.stored.items() if not self.stale(level)}
+        return {"own": self.finding, **fresh}
 
     @property
     def settled(self) -> Settled:
-        return settle(self.findings, on_paper=self.claim.on_paper, proved=bool(self.claim.proof))
+        claim = self.claim
+        levels = {"on_paper": claim.on_paper, "proved": bool(claim.proof), "own_level": claim.evidence.level}
+        return settle(self.findings, **levels)
+
+    @property
+    def supported(self) -> bool:
+        """Whether a verdict against a paper may stand on it: a proof, or findings at all levels that agree."""
+        agreeing = [level for level, finding in self.findings.items() if finding.verdict is self.finding.verdict]
+        return bool(self.claim.proof) or {"own", "refined", "paper protocol"} <= {*agreeing, self.claim.evidence.level}
 
     @property
     def verdict(self) -> Verdict:
@@ -93,13 +106,17 @@ class Check:
     @property
     def evidence(self) -> str:
         """The levels in words: "own + refined (stored 2026-11-18)", "own + proof"."""
-        told = ["own"]
+        parts = ["own" if self.claim.evidence.level == "own" else f"own ({self.claim.evidence.level})"]
         for level in self.claim.slow:
             if level not in self.stored:
-                told.append(f"{level} (not stored)")
+                parts.append(f"{level} (not stored)")
+            elif self.stored[level].lacking:
+                parts.append(f"{level} (too little)")
+            elif self.claim.live:
+                parts.append(level)
             else:
-                told.append(f"{level} ({'stale' if self.stale(level) else 'stored'} {self.stored[level].date})")
-        return " + ".join([*told, *(["proof"] if self.claim.proof else [])])
+                parts.append(f"{level} ({'stale' if self.stale(level) else 'stored'} {self.stored[level].date})")
+        return " + ".join([*parts, *(["proof"] if self.claim.proof else [])])
 
     @property
     def control_failed(self) -> bool:
@@ -116,8 +133,14 @@ class Check:
         return "fails, as it must" if self.control.verdict is Verdict.FAILS else f"{self.control.verdict}, as it must"
 
     @property
+    def as_expected(self) -> bool:
+        """Whether the verdict is the stored one, or the first one of a claim on tables that grow."""
+        open_until_now = self.claim.grows and self.claim.expected is Verdict.UNDECIDED and not self.finding.lacking
+        return self.verdict is self.claim.expected or open_until_now
+
+    @property
     def ok(self) -> bool:
-        return self.verdict is self.claim.expected and self.control_failed
+        return self.as_expected and self.control_failed
 
     def plain(self) -> dict[str, Any]:
         claim = self.claim
@@ -145,14 +168,15 @@ class Check:
         own = {"verdict": str(self.finding.verdict), "measured": self.finding.measured}
         rows = [own | {"evidence": self.claim.evidence.plain()}]
         for level, record in self.stored.items():
-            told = {"verdict": record.verdict, "measured": record.measured, "evidence": record.evidence}
-            rows.append(told | {"date": record.date, "command": record.command, "stale": self.stale(level)})
+            finding = {"verdict": record.verdict, "measured": record.measured, "evidence": record.evidence}
+            rows.append(finding | {"date": record.date, "command": record.command, "stale": self.stale(level)})
         return rows
 
 
 def check(claim: Claim) -> Check:
-    """The claim judged at its own level, with what is stored of the others."""
-    return Check(claim, claim.judge(claim.subject), claim.judge(claim.control), stored(claim))
+    """The claim judged at its own level, with what is stored of the others; those of a live claim are made now."""
+    others = refine(claim) if claim.live else stored(claim)
+    return Check(claim, claim.judge(claim.subject), claim.judge(claim.control), others)
 
 
 def stored(claim: Claim) -> dict[Level, Record]:
@@ -168,9 +192,10 @@ def refine(claim: Claim) -> dict[Level, Record]:
         made[level] = Record(
             verdict=str(finding.verdict),
             measured=finding.measured,
+            lacking=finding.lacking,
             evidence=evidence.plain(),
             digest=records.digest(claim.judge, subject),
-            command=f"softmaxlab check --refined --write {claim.id}",
+            command=f"softmaxlab check {'' if claim.live else '--refined --write '}{claim.id}",
             date=date.today().isoformat(),
             seconds=round(time.process_time() - began, 1),
         )

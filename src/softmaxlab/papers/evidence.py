@@ -21,10 +21,15 @@ AGAINST = (Verdict.CONDITION, Verdict.FAILS)  # verdicts against a paper, which 
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check saw: its verdict and the measured quantity in words and numbers."""
+    """What a check saw: its verdict and the measured quantity in words and numbers.
+
+    `lacking` says what is missing for any verdict, as "it has 3 pairs and needs 12"; such a finding is undecided and,
+    at a level other than a claim's own, does not count.
+    """
 
     verdict: Verdict
     measured: str
+    lacking: str = ""
 
 
 @dataclass(frozen=True)
@@ -60,19 +65,25 @@ class Settled:
         return f"{self.verdict}: {self.reason}" if self.reason else str(self.verdict)
 
 
-def settle(findings: Mapping[Level, Finding], *, on_paper: bool, proved: bool) -> Settled:
-    """The verdict that findings allow together.
+def settle(findings: Mapping[Level, Finding], *, on_paper: bool, proved: bool, own_level: Level = "own") -> Settled:
+    """Return the verdict that findings allow together.
 
-    `findings` has "own" and those of "refined" and "paper protocol" that count. Two that disagree decide nothing. A
-    verdict against a paper needs a proof, or a refined finding and one at the paper's own protocol.
+    `findings` has "own" and, where they were made, "refined" and "paper protocol"; `own_level` is "paper protocol"
+    where the claim's own level is that. Two that disagree decide nothing. A verdict against a paper needs a proof, or
+    a refined finding and one at the paper's own protocol.
     """
     own = findings["own"]
-    for level, finding in findings.items():
+    if own.lacking:
+        return Settled(Verdict.UNDECIDED, own.lacking)
+    counted = {level: finding for level, finding in findings.items() if not finding.lacking}
+    for level, finding in counted.items():
         if finding.verdict is not own.verdict:
             return Settled(Verdict.UNDECIDED, f"at the level {level!r} it {_says(finding.verdict)}")
     if not on_paper or own.verdict not in AGAINST or proved:
         return Settled(own.verdict)
-    missing = [words for level, words in _NEEDED.items() if level not in findings]
+    lacking = {level: f" ({finding.lacking})" for level, finding in findings.items() if finding.lacking}
+    needed = [level for level in _NEEDED if level not in (*counted, own_level)]
+    missing = [_NEEDED[level] + lacking.get(level, "") for level in needed]
     return Settled(Verdict.UNDECIDED, " and ".join(missing)) if missing else Settled(own.verdict)
 
 

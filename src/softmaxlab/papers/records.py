@@ -39,10 +39,11 @@ class Record:
     command: str
     date: str  # "2026-11-18"
     seconds: float  # of the processor
+    lacking: str = ""
 
     @property
     def finding(self) -> Finding:
-        return Finding(Verdict(self.verdict), self.measured)
+        return Finding(Verdict(self.verdict), self.measured, self.lacking)
 
     @property
     def effort(self) -> Evidence:

@@ -28,7 +28,7 @@ def chip(done: "Reproduction", id: str) -> str:
         return '<span class="chip fails">! not judged</span>'
     kind, sign = LOOKS[check.verdict]
     told = f'<span class="chip {kind}">{sign} {check.verdict}</span>'
-    if check.verdict is not claim.expected:
+    if not check.as_expected:
         told += f' <span class="chip fails">! stored: {claim.expected}</span>'
     return told if check.control_failed else f'{told} <span class="chip fails">! the control passes too</span>'
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 UP = "../"
 
 
-def figure_body(done: "Reproduction", id: str, points: list[Point] | None) -> str:
-    """`points` of the errata; None if they are not known."""
+def figure_body(done: "Reproduction", id: str, points: list[Point]) -> str:
+    """Return the page of a figure; `points` are those of the errata."""
     figure, drawn = done.figures[id], done.drawn[id]
     name = id.rsplit("/", 1)[-1]
     who = "We report" if figure.source == "softmaxlab" else "The paper reports"
@@ -69,7 +69,7 @@ def _short(value: Any) -> str:
     return escape(text if len(text) <= 60 else f"{text[:59]}…")
 
 
-def _seen(done: "Reproduction", figure: type[FigureSpec], drawn: Drawn, points: list[Point] | None) -> str:
+def _seen(done: "Reproduction", figure: type[FigureSpec], drawn: Drawn, points: list[Point]) -> str:
     """The verdicts of the claims on this figure, and the errata that name it."""
     rows = [
         row([chip(done, c.id), plain(c.statement), plain(done.judged[c.id].measured), _link(c.id)])
@@ -79,12 +79,11 @@ def _seen(done: "Reproduction", figure: type[FigureSpec], drawn: Drawn, points: 
     told += table(["Verdict", "Statement", "Measured", "Details"], rows) if rows else ""
     named = "".join(
         f'<h3><a href="{UP}errata.html#{p.anchor}">Errata</a>: {inside(p.heading)}</h3>{p.body}'
-        for p in points_on(figure, points or [])
+        for p in points_on(figure, points)
     )
     if told or named:
         return told + named
-    none = "no claim" if points is None else "no claim and no correction"
-    return f"<p>The picture is what we see: {none} is about this figure alone.</p>"
+    return "<p>The picture is what we see: no claim and no correction is about this figure alone.</p>"
 
 
 def _link(claim: str) -> str:

@@ -31,8 +31,8 @@ GROUPS = (  # heading → which figures
 )
 
 
-def index_body(done: "Reproduction", points: list[Point] | None) -> str:
-    """`points` of the errata; None if they are not known, and then there is no word of them."""
+def index_body(done: "Reproduction", points: list[Point]) -> str:
+    """Return the page that opens the report; `points` are those of the errata."""
     return (
         '<p class="lead">Two papers on how softmax attention learns, computed again: every figure drawn, every claim '
         "checked against a model on which it must fail.</p>"
@@ -41,14 +41,13 @@ def index_body(done: "Reproduction", points: list[Point] | None) -> str:
     )
 
 
-def _tiles(done: "Reproduction", points: list[Point] | None) -> str:
+def _tiles(done: "Reproduction", points: list[Point]) -> str:
     verdicts = Counter(check.verdict for check in done.checks.values() if check)
     tiles = [("", len(done.drawn), '<a href="#gallery">figures</a>')]
     tiles += [
         (LOOKS[verdict][0], verdicts[verdict], f'<a href="#verdicts">{text}</a>') for verdict, text in TILES.items()
     ]
-    if points is not None:
-        tiles += [("", len(points), '<a href="errata.html">corrections to the papers</a>')]
+    tiles += [("", len(points), '<a href="errata.html">corrections to the papers</a>')]
     items = "".join(f'<li class="{kind}"><b>{count}</b><span>{text}</span></li>' for kind, count, text in tiles)
     return f'<ul class="tiles">{items}</ul>'
 

@@ -8,12 +8,13 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from softmaxlab.core.pool import cores
 from softmaxlab.core.simulate import RECORDED
+from softmaxlab.papers.errata import errata_file
 from softmaxlab.report.kept import code_digest, installed
-from softmaxlab.report.places import ERRATA, REPOSITORY
+from softmaxlab.report.places import REPOSITORY
 from softmaxlab.report.prose import inline, inside, markdown
 from softmaxlab.report.shell import copyable, facts, note, number, row, table
-from softmaxlab.training.executors.local import cores
 
 if TYPE_CHECKING:
     from softmaxlab.report.reproduce import Reproduction
@@ -24,10 +25,8 @@ ABSENT = "in a clone of the repository, which this softmaxlab was not started fr
 
 
 def errata_body() -> str:
-    """docs/errata.md, with mathematics."""
-    if not ERRATA.is_file():
-        return note(f"The errata are in <code>docs/errata.md</code> {ABSENT}.")
-    blocks = markdown(ERRATA.read_text(encoding="utf-8"))
+    """The errata as HTML, with mathematics."""
+    blocks = markdown(errata_file().read_text(encoding="utf-8"))
     contents = "".join(
         f'<li><a href="#{anchor}">{inside(html)}</a></li>' for depth, anchor, html in blocks if depth == 2
     )

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import softmaxlab
 from softmaxlab.papers.claim import Claim
+from softmaxlab.papers.errata import errata_file
 from softmaxlab.papers.figure import FigureSpec
 from softmaxlab.report.prose import markdown
 
@@ -17,7 +18,6 @@ PAPERS = {
     "softmaxlab": "softmaxlab",
 }
 REPOSITORY = Path(softmaxlab.__file__).parents[2]
-ERRATA = REPOSITORY / "docs" / "errata.md"
 
 
 @dataclass(frozen=True)
@@ -64,13 +64,11 @@ def points_on(figure: type[FigureSpec], points: Iterable[Point]) -> list[Point]:
     return [p for p in points if p.paper == paper_of(figure.id) and wanted & numbers(re.sub("<[^>]+>", "", p.heading))]
 
 
-def errata() -> list[Point] | None:
-    """The points of docs/errata.md, which comes with a clone of the repository; None without."""
-    if not ERRATA.is_file():
-        return None
+def errata() -> list[Point]:
+    """The points of the errata as HTML."""
     points: list[Point] = []
     paper = ""
-    for depth, anchor, html in markdown(ERRATA.read_text(encoding="utf-8")):
+    for depth, anchor, html in markdown(errata_file().read_text(encoding="utf-8")):
         if depth == 2:
             paper = anchor
         elif depth == 3:

@@ -8,8 +8,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
 from softmaxlab.core.files import remove_abandoned
+from softmaxlab.core.pool import Died, Work, cores, run_all
 from softmaxlab.core.progress import Progress
 from softmaxlab.core.store import Store
 from softmaxlab.errors import SpecError, unknown
@@ -19,11 +21,10 @@ from softmaxlab.papers.index import CLAIMS, FIGURES
 from softmaxlab.report import pages, tasks
 from softmaxlab.report.kept import Drawn, Judged, Probed, code_digest, kept, probe_digest
 from softmaxlab.report.tasks import Probe, claim_record, drawn_already, probe_record, probed_already
-from softmaxlab.report.team import Work, share
-from softmaxlab.training.executors.local import cores
 
 PRESETS = ("quick", "paper")
 DIED = "its process died: out of memory, or killed from outside"
+ATTEMPTS = 2  # a figure that kills its process twice, the second time alone, would kill it again
 PROBE = "probe"  # the name of its work
 
 
@@ -136,9 +137,15 @@ def _stated_seconds(spec: FigureSpec) -> float:
 
 
 def _shared(work: dict[str, Work], jobs: int, written: Iterable[Path]) -> dict:
+    """Return name → record, without those whose process died."""
     try:
         with Progress(len(work), "reproducing") as progress:
-            return share(work, jobs, progress, lambda record: bool(record.error))
+
+            def advance(name: str, record: Any) -> None:
+                progress.advance(failed=isinstance(record, Died) or bool(record.error))
+
+            outcomes = run_all(work, jobs, advance, attempts=ATTEMPTS)
+        return {name: record for name, record in outcomes.items() if not isinstance(record, Died)}
     finally:
         for folder in written:
             remove_abandoned(folder)  # what killed workers were writing

@@ -1,127 +1,116 @@
-"""Claims about training on tables made here: told apart from their controls, and silent where there is no data."""
+"""Claims about induction runs on tables made here: decided by enough pairs, and told apart from their controls."""
 
 import json
-from dataclasses import replace
 
 import pytest
 
 import softmaxlab as sl
 from softmaxlab.core.tables import write_table
-from softmaxlab.errors import SpecError
 from softmaxlab.papers.claim import Verdict, check
+from softmaxlab.papers.evidence import AGAINST
 from softmaxlab.papers.polarization import runs
-from softmaxlab.papers.polarization.claims import training as claims_training
 from softmaxlab.papers.polarization.claims.training import CLAIMS
+from softmaxlab.papers.polarization.pairs import LEAST_PAIRS
 from softmaxlab.papers.polarization.run_groups import NORMALISED, OTHERS
-from softmaxlab.training import Classification, Induction, Run
+from softmaxlab.training import Induction, Run
 from softmaxlab.training.table import frame, row
 
 CLAIM = {claim.id.removeprefix("polarization/"): claim for claim in CLAIMS}
 ALIKE, UNLIKE = 1.0, 0.2
+SEEDS = range(5)
 
 
 @pytest.fixture
-def tables(tmp_path, monkeypatch):
-    """Commit these cells instead of the tables that come with softmaxlab."""
+def commit(tmp_path, monkeypatch):
+    """Put these cells in place of the table that comes with softmaxlab."""
     monkeypatch.setattr(runs, "TABLES", tmp_path)
 
-    monkeypatch.setattr(claims_training, "PAIRS", 1)  # what a judge says of enough pairs is seen on few
-
-    def commit(cells, task="induction"):
+    def written(cells):
         store = sl.Store(tmp_path / "none")
         rows = [row(spec, spec.key, store) | {"status": "done"} | given for spec, given in cells]
-        write_table(frame(rows), tmp_path / f"{task}.csv")
+        write_table(frame(rows), tmp_path / "induction.csv")
 
-    return commit
+    return written
 
 
-def induction(score, similarity=UNLIKE, accuracy=1.0, task=None, **fields):
-    """A run of four heads, all with one score in the second layer, that attend to the previous token in the first."""
-    scores = [[0.1] * 4, score if isinstance(score, list) else [score] * 4]
+def induction(sinks, similarity=UNLIKE, accuracy=1.0, first=0.99, task=None, **fields):
+    """A run of four heads: `sinks` in the second layer, and in the first `first` of the weight on the token before."""
+    scores = [[0.1] * 4, [0.95] * sinks + [0.3 + 0.1 * sinks] * (4 - sinks)]
     alike = [[[1.0 if i == j else similarity for j in range(4)] for i in range(4)]] * 2
-    cells = {"sink_score": scores, "similarity": alike, "previous_token": [[0.99] * 4, [0.1] * 4]}
+    cells = {"sink_score": scores, "similarity": alike, "previous_token": [[first] * 4, [0.1] * 4]}
     given = {name: json.dumps(value) for name, value in cells.items()}
     return Run(task=task or Induction(), **fields), given | {"induction_accuracy": accuracy}
 
 
-def flips(rate, layers=1, heads=1, **fields):
-    run = Run(task=Classification(), layers=layers, heads=heads, **fields)
-    return run, {"flip_rate": json.dumps([[rate] * heads] * layers)}
+def of_maps(more, fewer, seeds):
+    """Normalised positive maps with `more` sinks, the others with `fewer`."""
+    kinds = ((NORMALISED, more), (OTHERS, fewer))
+    return [induction(sinks, map=map, seed=seed) for maps, sinks in kinds for map in maps for seed in seeds]
 
 
-def of_all_maps(high, low, **more):
-    return [*(induction(high, map=map, **more) for map in NORMALISED), *(induction(low, map=map) for map in OTHERS)]
+def pairs(one, other, seeds, **change):
+    """Two runs of each normalised map and seed, the second with the change."""
+    each = [(map, seed) for map in NORMALISED for seed in seeds]
+    return [
+        *(induction(*one, map=map, seed=seed) for map, seed in each),
+        *(induction(*other, map=map, seed=seed, **change) for map, seed in each),
+    ]
 
 
-def grid(rates):
-    return [flips(rate, *which, mlp=False, layernorm=False) for which, rate in rates.items()]
-
-
-FALLING = {(1, 1): 1.0, (2, 1): 0.6, (1, 2): 0.6, (2, 2): 0.3, (1, 4): 0.3, (2, 4): 0.1}
-FULL = {
-    "sinks-maps": ("induction", of_all_maps(0.95, 0.2)),
-    "previous-token": ("induction", of_all_maps(0.95, 0.2)),
-    "sinks-aux": ("induction", [induction(0.95), induction(0.1, ALIKE, task=Induction(aux=0.0))]),
-    "sinks-shifted": ("induction", [induction(0.5), induction(0.95, task=Induction(shifted=False))]),
-    "sinks-positions": ("induction", [induction(0.5), induction(0.95, positions="none")]),
-    "flips-one-head": ("classification", [flips(0.95), flips(0.1, map="sigmoid"), flips(0.5, map="elu_norm")]),
-    "flips-fall": ("classification", grid(FALLING)),
+SHOWN = {
+    "sinks-maps": lambda seeds: of_maps(4, 1, seeds),
+    "sinks-aux": lambda seeds: pairs((4,), (0, ALIKE), seeds, task=Induction(aux=0.0)),
+    "sinks-shifted": lambda seeds: pairs((1,), (4,), seeds, task=Induction(shifted=False)),
+    "sinks-positions": lambda seeds: pairs((1,), (4,), seeds, positions="none"),
+    "previous-token": lambda seeds: of_maps(4, 1, seeds),
+}
+REFUTED = {
+    "sinks-maps": lambda seeds: of_maps(1, 4, seeds),
+    "sinks-aux": lambda seeds: pairs((1,), (4, ALIKE), seeds, task=Induction(aux=0.0)),
+    "sinks-shifted": lambda seeds: pairs((4,), (1,), seeds, task=Induction(shifted=False)),
+    "sinks-positions": lambda seeds: pairs((4,), (1,), seeds, positions="none"),
+    "previous-token": lambda seeds: [induction(4, first=0.2, map=map, seed=s) for map in NORMALISED for s in seeds],
 }
 
 
 @pytest.mark.parametrize("name", CLAIM)
-def test_a_claim_holds_on_tables_that_show_it_and_not_on_its_control(tables, name):
-    task, cells = FULL[name]
-    tables(cells, task)
-    assert check(replace(CLAIM[name], expected=Verdict.HOLDS)).ok
+def test_a_claim_is_decided_when_there_are_enough_runs_though_none_is_stored(commit, name):
+    commit(SHOWN[name](SEEDS))
+    done = check(CLAIM[name])
+    assert (done.verdict, done.ok, CLAIM[name].expected) == (Verdict.HOLDS, True, Verdict.UNDECIDED)
+    assert done.control_failed
 
 
 @pytest.mark.parametrize("name", CLAIM)
-def test_without_a_group_to_compare_there_is_no_verdict(tables, name):
-    task, cells = FULL[name]
-    unnormalised = len(NORMALISED)  # the place of a run that is in no group of normalised maps
-    one = unnormalised if name in ("previous-token", "sinks-maps") else 0
-    tables(cells[one : one + 1], task)
-    for given in (CLAIM[name].subject, CLAIM[name].control):
-        with pytest.raises(SpecError, match=rf"claim polarization/{name} needs .*, the tables have none"):
-            CLAIM[name].judge(given)
+def test_a_verdict_against_the_paper_needs_other_seeds_that_agree(commit, name):
+    commit(REFUTED[name](SEEDS))
+    done = check(CLAIM[name])
+    assert done.verdict in AGAINST
+    assert done.supported
+    longer = range(1) if name == "previous-token" else ()
+    commit([*REFUTED[name](range(2)), *REFUTED[name](longer)])  # of other seeds only one, which is too few
+    done = check(CLAIM[name])
+    assert done.verdict is Verdict.UNDECIDED
+    assert done.settled.reason
 
 
-def test_runs_without_scores_are_neither_sinks_nor_none(tables):
-    tables([*of_all_maps(0.95, 0.2), induction([0.99, 0.99, 0.99, None], map="softmax", seed=1),
-            induction([0.99] * 4, map="linear", accuracy=0.5, seed=1)])  # fmt: skip
-    finding = check(CLAIM["sinks-maps"]).finding
-    assert finding.verdict is Verdict.HOLDS
-    assert "over 11 runs: softmax 1.00" in finding.measured
+@pytest.mark.parametrize("name", CLAIM)
+def test_too_few_runs_decide_nothing_and_say_how_many_are_needed(commit, name):
+    commit(SHOWN[name](range(1)))
+    done = check(CLAIM[name])
+    assert done.verdict is Verdict.UNDECIDED
+    assert done.ok
+    assert "it has" in done.settled.reason
+    assert f"needs {LEAST_PAIRS}" in done.settled.reason
 
 
-def test_maps_that_nobody_solved_are_named(tables):
-    tables([*of_all_maps(0.95, 0.2)[:-1], induction(0.99, map="linear_norm", accuracy=0.4)])
-    finding = CLAIM["sinks-maps"].judge({})
-    assert finding.verdict is Verdict.HOLDS
-    assert "(no solved run: linear_norm)" in finding.measured
+def test_signed_maps_with_more_sinks_than_softmax_make_it_a_condition(commit):
+    signed = ("mlp", "mlp_norm", "linear", "linear_norm")
+    cells = [(run, given) for run, given in of_maps(3, 1, SEEDS) if run.map not in signed]
+    commit([*cells, *(induction(4, map=map, seed=seed) for map in signed for seed in SEEDS)])
+    assert check(CLAIM["sinks-maps"]).verdict is Verdict.CONDITION
 
 
-def test_a_signed_map_with_sinks_makes_it_a_condition(tables):
-    tables([*of_all_maps(0.95, 0.2)[:-1], induction(1.0, map="linear_norm")])
-    assert CLAIM["sinks-maps"].judge({}).verdict is Verdict.CONDITION
-    tables([*of_all_maps(0.95, 0.2), *(induction(1.0, map="sigmoid", seed=seed) for seed in range(1, 4))])
-    assert CLAIM["sinks-maps"].judge({}).verdict is Verdict.HOLDS  # of four runs three have sinks, softmax all
-    tables(of_all_maps(0.95, 0.95))
-    assert CLAIM["sinks-maps"].judge({}).verdict is Verdict.FAILS
-
-
-def test_diverged_runs_have_no_flip_rate(tables):
-    diverged = {"status": "diverged", "flip_rate": None}
-    cells = [*FULL["flips-one-head"][1], (Run(task=Classification(), layers=1, heads=1, map="mlp"), diverged)]
-    tables(cells, "classification")
-    finding = check(CLAIM["flips-one-head"]).finding
-    assert (
-        finding.measured
-        == "mean flip rate over 3 runs: softmax 0.95 (0.95 with 41 symbols), next of 2 other maps elu_norm 0.50"
-    )
-
-
-def test_fewer_than_twelve_pairs_decide_nothing():
-    for name in ("sinks-aux", "sinks-shifted", "sinks-positions"):
-        assert CLAIM[name].judge({}).verdict is Verdict.UNDECIDED
+def test_runs_that_did_not_solve_the_task_make_no_pair(commit):
+    commit(pairs((1,), (4, UNLIKE, 0.5), SEEDS, positions="none"))
+    assert "it has 0 pairs" in check(CLAIM["sinks-positions"]).settled.reason

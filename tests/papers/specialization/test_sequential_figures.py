@@ -10,7 +10,7 @@ from softmaxlab.papers.specialization.figures.fig20 import Fig20
 from softmaxlab.papers.specialization.head_paths import sign_patterns
 
 LEARNT = 0.5  # |m_hf| of a head that has learnt a feature; noise of the samples and of the start is below 0.2
-SMALL = {"samples": 2**9, "tau_end": 200.0, "points": 41}
+SMALL = {"samples": 2**9, "tau_end": 200.0, "points": 41, "rest": False}
 
 
 @pytest.fixture(scope="module")
@@ -31,15 +31,15 @@ def learnt_at(tau, m):
 
 def test_features_are_learnt_from_the_strongest_on(fig04):
     np.testing.assert_array_equal(fig04["nu"], [20.0, 10.5, 1.0])
-    for m in fig04["m"][:, 0]:
-        first, second, third = learnt_at(fig04["tau"], m)
+    for tau, m in zip(fig04["tau"][:, 0], fig04["m"][:, 0]):
+        first, second, third = learnt_at(tau, m)
         assert first < second < third == np.inf  # ν = 1 takes τ ~ 1e4 for softmax
 
 
 def test_a_stronger_last_feature_would_be_learnt_first():
     """The order is that of the strengths, not of the indices."""
     turned = sl.simulate(Fig04(nu=(1.0, 20.0), **SMALL, maps=("softmax",)))
-    first, second, third = learnt_at(turned["tau"], turned["m"][0, 0])
+    first, second, third = learnt_at(turned["tau"][0, 0], turned["m"][0, 0])
     assert third < second < first == np.inf
 
 
@@ -74,6 +74,16 @@ def test_what_is_not_at_rest_is_told(fig04):
     assert (fig04["certificate"] == "moving").all()
     titles = [ax.get_title() for ax in Fig04.draw(fig04).axes]
     assert sum("(moving)" in title for title in titles) == 2
+
+
+def test_softmax_is_followed_to_rest_and_each_run_has_its_own_times():
+    easy = {"nu": (6.0, 2.0), "features": 2, "heads": 2, "samples": 2**10, "tau_end": 40.0, "points": 10}
+    result = sl.simulate(Fig04(**easy))
+    assert result["certificate"][:, 0].tolist()[0] == "minimum"
+    softmax, bayes = (tau[np.isfinite(tau)] for tau in result["tau"][:, 0])
+    assert softmax[-1] > bayes[-1] == 40.0
+    np.testing.assert_array_equal(np.isfinite(result["m"][1, 0]).all(axis=(1, 2)), np.isfinite(result["tau"][1, 0]))
+    assert "(minimum)" in Fig04.draw(result).axes[1].get_title()
 
 
 def test_drawn_with_labels(fig04, fig20):

@@ -78,6 +78,17 @@ class Pairs:
         )
 
 
+def lacking(pairs: Pairs, maps: int = LEAST_MAPS) -> str:
+    """Say how many pairs there are and how many a verdict needs; nothing if there are enough."""
+    if pairs.unequal >= LEAST_PAIRS and pairs.maps >= maps:
+        return ""
+    equal = len(pairs.difference) - pairs.unequal
+    return (
+        f"it has {pairs.unequal} pairs of runs that differ, of {pairs.maps} {pairs.of}, and {equal} equal; "
+        f"a verdict needs {LEAST_PAIRS} that differ, of {maps}"
+    )
+
+
 def few(pairs: Pairs, maps: int = LEAST_MAPS) -> str:
     """The reason why there is no verdict; empty if nothing is missing."""
     missing = [(pairs.unequal, LEAST_PAIRS, "pairs that differ"), (pairs.maps, maps, "maps")]

@@ -23,6 +23,12 @@ def finite_path(m: np.ndarray) -> np.ndarray:
     return here[np.logical_and.accumulate(np.isfinite(here).all(axis=(1, 2)))]
 
 
+def finite_times(tau: np.ndarray, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+    """`tau` and arrays [time, ...] until the first time that is not finite: runs that ended earlier are padded."""
+    end = int(np.isfinite(tau).cumprod().sum())
+    return tau[:end], *(array[:end] for array in arrays)
+
+
 def learnt_at(tau: np.ndarray, path: np.ndarray) -> np.ndarray:
     """When mean_h |m_hf| first exceeds `LEARNT`, for each f; infinity if never."""
     learnt = np.abs(path).mean(axis=1) > LEARNT

@@ -5,9 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from softmaxlab.core.result import Result
-from softmaxlab.papers.specialization.head_paths import (
-    finite_path,
-)
+from softmaxlab.papers.specialization.head_paths import count, finite_path, listed
 from softmaxlab.plotting.journal import COLOURS
 from softmaxlab.plotting.map_styles import CALLED
 
@@ -20,18 +18,15 @@ PRESETS: dict[str, dict[str, Any]] = {
     "quick": {"points": 41, "runs": 2},
     "paper": {"samples": 2**15},
 }
-
-
-COST = {"quick": "15 s", "paper": "about 80 s"}
-
-
+COST = {"quick": "30 s", "paper": "about 2 min"}
 HEAD_DASHES = ("-", "--", "-.", ":")
+FEW = 4  # runs whose ends have room in a title
 
 
-def sequential_paths(result: Result) -> list[np.ndarray]:
-    """The paths of the runs that are drawn, those of the first map."""
-    paths = [finite_path(m) for of_map in result["m"][:1] for m in of_map]
-    return [path for path in paths if path.size]
+def sequential_paths(result: Result) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The times and paths of the runs that are drawn, those of the first map."""
+    paths = [(tau, finite_path(m)) for taus, ms in zip(result["tau"][:1], result["m"][:1]) for tau, m in zip(taus, ms)]
+    return [(tau[: len(path)], path) for tau, path in paths if path.size]
 
 
 def grid(
@@ -42,8 +37,11 @@ def grid(
     runs, H = result["m"].shape[1], result["m"].shape[-2]
     figure = Figure(figsize=(3.0 * columns + 0.6, height * runs + 0.6), layout="constrained")
     axes = figure.subplots(runs, columns, squeeze=False, **shared)
-    map, end = CALLED[str(result["map"][0])], result["tau"][-1]
-    figure.suptitle(f"{title}\n(flow to τ = {end:g}, {map}, H = {H}, a colour per head, a row per run)", fontsize=11)
+    map, ends = CALLED[str(result["map"][0])], np.nanmax(result["tau"][0], axis=-1)
+    rested = listed(f"τ = {end:.3g} ({kind})" for end, kind in zip(ends, result["certificate"][0]))
+    at_rest = count(result["certificate"][0] == "minimum")
+    until = f"flow to {rested}" if runs <= FEW else f"at rest in {at_rest} runs"
+    figure.suptitle(f"{title}\n({map}, H = {H}, a colour per head, a row per run; {until})", fontsize=11)
     return figure, axes
 
 

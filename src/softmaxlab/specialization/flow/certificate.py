@@ -28,11 +28,14 @@ from softmaxlab.specialization.sampling import images
 MOVED = 2e-3  # relative movement since τ/2; LSODA at rest moves by its tolerance, rtol = 1e-3, at most
 DRIFT = 1e-2  # relative drift ahead over the flow's own samples
 STEP = 3e-2  # relative step to the rest point of other samples
-KNOWN = STEP / 3  # standard error of that step, to be reached by more samples
+KNOWN = STEP / 4  # standard error of that step, to be reached by more samples
 APART = 0.1  # relative distance of two flows from one start over different samples that have gone different ways
 SETS = 8
 SURE = 2.4  # standard errors: Student's 95 % range of eight sets
-FINER = 4  # as many more samples, again and again where a flow is to be followed to rest, else once at most
+FINER = 4  # as many more samples at a time
+# Most points in a set, relative to the flow's own, at a given time and on the way to rest: which way a flow goes is the
+# choice of its own samples, for which many more cannot vouch.
+MOST_AT_END, MOST_TO_REST = 4, 16
 GROWTH = 3.0  # log of the growth of a disturbance that counts as an escape
 AHEAD = 9.0  # in units of τ
 SMALL = 1e-2  # r below this, relative to K, moves the loss by its square, 1e-4: it then counts as 0
@@ -128,8 +131,8 @@ def around(velocity: Velocity, y: np.ndarray, tau: float, look: int, found: dict
     slopes = [velocity.over(velocity.unseen(k, points), y) for k in sets]
     step, error = _step(slopes, velocity, y, within.vectors, reach)
     used = velocity.spec.until == "rest" and not within.escapes(T)
-    while error > KNOWN and (used or step - SURE * error < STEP) and _fits(velocity, FINER * points, slope=True):
-        points *= FINER
+    while error > KNOWN and (used or step - SURE * error < STEP) and (more := _finer(velocity, points, slope=True)):
+        points = more
         slopes = [velocity.over(velocity.unseen(k, points), y) for k in sets]
         step, error = _step(slopes, velocity, y, within.vectors, reach)
     curvature = within if beside is None else _joint(within, beside, one)
@@ -179,10 +182,10 @@ def _curvature(
         values, vectors = np.linalg.eigh((mean + mean.T) / 2)
         _, errors = mean_and_error([np.einsum("ia,ij,ja->a", vectors, H, vectors) for H in hessians])
         curvature = Curvature(values, errors, kept @ vectors, kept @ mean @ kept.T, points)
-        sure = curvature.stays(T) or curvature.escapes(T)
-        if sure or not _fits(velocity, FINER * points, slope=False):
+        more = _finer(velocity, points, slope=False)
+        if curvature.stays(T) or curvature.escapes(T) or not more:
             return curvature
-        points *= FINER
+        points = more
 
 
 def _joint(within: Curvature, beside: Curvature, one: Velocity) -> Curvature:
@@ -216,12 +219,14 @@ def _step(
     return _largest(velocity, y, step), _largest(velocity, y, errors)
 
 
-def _fits(velocity: Velocity, points: int, slope: bool) -> bool:
-    """Whether a set of so many base points is small enough for this flow, for a slope or for a Hessian."""
+def _finer(velocity: Velocity, points: int, slope: bool) -> int:
+    """More base points for a set, for a slope or for a Hessian; 0 if there are enough for this flow."""
     model, n = velocity.spec.model, velocity.F + velocity.own
-    tokens, D = points * images(model.prior) * model.length, model.heads * n
+    most = (MOST_TO_REST if velocity.spec.until == "rest" else MOST_AT_END) * velocity.asked_points
+    more = min(FINER * points, most)
+    tokens, D = more * images(model.prior) * model.length, model.heads * n
     small = tokens * (model.heads + n) <= MOST_FOR_SLOPE if slope else tokens * D * (1 + D / 64) <= MOST_FOR_CURVATURE
-    return small and (velocity.spec.until == "rest" or points <= FINER * velocity.asked_points)
+    return more if small and more > points else 0
 
 
 def _told(kind: str, why: str) -> dict[str, str]:

@@ -28,13 +28,14 @@ from softmaxlab.specialization.flow.settings import BUDGET, LARGE, FlowSettings
 
 
 class Flow(FlowSettings):
-    """The flow of a model to `tau_end`, recorded at `points` evenly spaced times, or at those listed in `record`.
+    """The flow of a model to rest or, given `tau_end`, to that time, recorded at `points` times or those in `record`.
 
     It starts at r = η I and m = 0, with noise of standard deviation `noise`, or at `start`: order parameters, or a
     result (of SGD or of a flow), which stands for those at its first time. spikes="orthogonal" takes p = I whatever the
     start says. `samples` counts base points (sampling.py); sampling="fresh" draws new ones at every step of Euler.
-    until="rest" goes on beyond `tau_end`, with more time and more samples, until the flow is certified to be at a
-    minimum or that has become too much (equilibrium.py); notes["certificate"] says how it ended.
+    until="rest", the default without `tau_end`, goes on beyond `tau_end`, with more time and more samples, until the
+    flow is certified to be at a minimum or that has become too much (equilibrium.py); notes["certificate"] says how it
+    ended. The recorded times are then evenly spaced in log τ, else in τ.
     """
 
     @one_blas_thread()

@@ -1,6 +1,6 @@
 """The settings of a flow, which its velocity and its path read."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -14,6 +14,8 @@ Solver = Literal["RK45", "DOP853", "LSODA", "Euler"]
 BUDGET = 100_000  # gradients; LSODA takes a few hundred to tau = 1e5 with one-hot spikes, Euler as many as it has steps
 LARGE = 1e50  # a state beyond this has diverged; its loss and the square of that are still finite
 RK45_UNTIL = 500.0  # beyond this time the flow has become stiff
+FIRST_LOOK = 1e4  # τ at which a flow to rest is looked at first: all but the slowest features are learnt by then
+FIRST_RECORD = 1.0  # τ from which a flow to rest is recorded, evenly in log τ: features are learnt from then on
 LONGEST = 1e12  # no flow has anything left to do by then, and times of this size still have twelve digits
 Tolerance = Annotated[float, Field(ge=1e-12, le=0.1)]
 
@@ -23,7 +25,7 @@ class FlowSettings(Spec):
 
     model: SingleLocation
     eta: float = Field(default=1.0, ge=0.0, le=LARGE)
-    tau_end: float = Field(default=30.0, gt=0.0, le=LONGEST)
+    tau_end: float = Field(default=FIRST_LOOK, gt=0.0, le=LONGEST)
     seed: int = Field(default=0, ge=0)
     start: Start | None = None
     spikes: Literal["exact", "orthogonal"] = "exact"
@@ -37,7 +39,12 @@ class FlowSettings(Spec):
     samples: int | None = Field(default=None, ge=1, le=2**24)
     sampling: Literal["symmetric", "plain", "fresh"] = "symmetric"
     batch_noise: float = Field(default=0.0, ge=0.0, le=LARGE)
-    until: Literal["tau_end", "rest"] = "tau_end"
+    until: Literal["tau_end", "rest"] = "rest"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _stops_at_a_given_time(cls, given: Any) -> Any:
+        return {"until": "tau_end"} | given if isinstance(given, dict) and "tau_end" in given else given
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -49,7 +56,10 @@ class FlowSettings(Spec):
         if self.sampling == "fresh" and self.solver != "Euler":
             raise ValueError("sampling='fresh' needs solver='Euler': no other solver can take samples that change")
         if self.until == "rest" and (self.solver == "Euler" or self.sampling != "symmetric" or self.batch_noise):
-            raise ValueError("until='rest' needs symmetric samples, no batch_noise and a solver other than Euler")
+            raise ValueError(
+                "until='rest' needs symmetric samples, no batch_noise and a solver other than Euler; "
+                "give tau_end to end there"
+            )
         if self.solver == "Euler" and self.tau_end > BUDGET * self.step:
             raise ValueError(f"tau_end must hold at most {BUDGET} steps = {self.step:g} of Euler, got {self.tau_end:g}")
         for tau in self.record or ():
@@ -59,6 +69,8 @@ class FlowSettings(Spec):
 
     def times(self) -> np.ndarray:
         """The recorded times; the first and the last always."""
+        if self.record is None and self.until == "rest" and self.tau_end > FIRST_RECORD:
+            return np.append(0.0, np.geomspace(self.tau_end, FIRST_RECORD, self.points - 1)[::-1])
         if self.record is None:
             return np.linspace(0.0, self.tau_end, self.points)
         return np.array(sorted({0.0, self.tau_end, *self.record}))

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from types import ModuleType
 
 from softmaxlab.core import plugins
+from softmaxlab.core.pool import ATTEMPTS, THREAD_VARIABLES
 from softmaxlab.errors import SpecError
 from softmaxlab.training import trackers
 from softmaxlab.training.attempts import record_failure, run_one
 from softmaxlab.training.executors import check_positive
-from softmaxlab.training.executors.local import ATTEMPTS, THREADS
 
 SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",  # else it reports to its makers
@@ -133,7 +133,7 @@ def _imported() -> ModuleType:
 
 def _environment() -> dict[str, str]:
     """The environment of the workers: one thread each, the user's plugins, where to find them, and a tracker."""
-    return dict.fromkeys(THREADS, "1") | {
+    return dict.fromkeys(THREAD_VARIABLES, "1") | {
         **{name: os.environ.get(name, "") for name in (plugins.VARIABLE, trackers.VARIABLE)},
         "PYTHONPATH": os.pathsep.join([os.getcwd(), *filter(None, sys.path)]),
     }

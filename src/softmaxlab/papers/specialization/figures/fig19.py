@@ -11,6 +11,7 @@ from softmaxlab.papers.specialization.figures.fig04 import SequentialRuns
 from softmaxlab.papers.specialization.head_paths import (
     NOTHING,
     count,
+    finite_times,
     sign_patterns,
     span,
 )
@@ -40,7 +41,7 @@ class Fig19(SequentialRuns):
         paths = sequential_paths(result)
         if not paths:
             return NOTHING
-        ends = [path[-1] for path in paths]
+        ends = [path[-1] for _, path in paths]
         found = [sign_patterns(end) for end in ends]
         weakest, losses = int(np.argmin(result["nu"])), [loss[np.isfinite(loss)][-1:] for loss in result["loss"][0]]
         every = 2 ** len(result["nu"])
@@ -56,8 +57,9 @@ class Fig19(SequentialRuns):
     def draw(result: Result) -> "matplotlib.figure.Figure":
         pairs = list(combinations(range(result["m"].shape[-1]), 2))
         figure, axes = grid(result, len(pairs), Fig19.title, height=2.7)
-        for row, m in zip(axes, result["m"][0]):
-            reach = 1.1 * np.nanmax(np.abs(m))
+        for row, *run in zip(axes, result["tau"][0], result["m"][0]):
+            _, m = finite_times(*run)
+            reach = 1.1 * np.abs(m).max()
             for ax, (f, g) in zip(row, pairs):
                 for h in range(m.shape[1]):
                     ax.plot(m[:, h, f], m[:, h, g], **look(h), lw=1.2)

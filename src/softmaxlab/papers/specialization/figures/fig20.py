@@ -11,6 +11,7 @@ from softmaxlab.papers.specialization.head_paths import (
     LEARNT,
     NOTHING,
     count,
+    finite_times,
     learnt_at,
     listed,
     split_evenly,
@@ -42,8 +43,8 @@ class Fig20(SequentialRuns):
         paths = sequential_paths(result)
         if not paths:
             return NOTHING
-        times = np.array([learnt_at(result["tau"], path) for path in paths])
-        even = np.array([split_evenly(path[-1]) for path in paths])
+        times = np.array([learnt_at(tau, path) for tau, path in paths])
+        even = np.array([split_evenly(path[-1]) for _, path in paths])
         ordered = count(_in_order(of_run, result["nu"]) for of_run in times)
         learnt, split = (listed(column.sum() for column in of_runs.T) for of_runs in (np.isfinite(times), even))
         return (
@@ -54,8 +55,8 @@ class Fig20(SequentialRuns):
     @staticmethod
     def draw(result: Result) -> "matplotlib.figure.Figure":
         figure, axes = grid(result, result["m"].shape[-1], Fig20.title, height=2.0, sharex=True)
-        tau = result["tau"]
-        for row, m in zip(axes, result["m"][0]):
+        for row, *run in zip(axes, result["tau"][0], result["m"][0]):
+            tau, m = finite_times(*run)
             for f, ax in enumerate(row):
                 for h in range(m.shape[1]):
                     ax.plot(tau[1:], m[1:, h, f], **look(h), lw=1.3)

@@ -1,4 +1,4 @@
-"""Work shared by processes: one that dies, one that gives an error, and the end of the one that shares it."""
+"""A reproduction that is interrupted or killed leaves no drafts and no processes."""
 
 import os
 import signal
@@ -11,28 +11,11 @@ from pathlib import Path
 import pytest
 
 from softmaxlab.core.files import DRAFT
-from softmaxlab.core.progress import Progress
 from softmaxlab.report import reproduce
-from softmaxlab.report.team import share
 from tests.report import catalogue
 
 PROJECT = Path(__file__).parents[2]
 WAIT = 60  # seconds, of a busy machine
-
-
-def test_a_process_that_dies_costs_its_own_work_only():
-    work = {"dies": catalogue.die, "first": catalogue.process, "second": catalogue.process}
-    with Progress(3, "test") as progress:
-        found = share(work, 1, progress, lambda _: False)
-        assert (progress.done, progress.failed) == (3, 1)
-    assert list(found) == ["first", "second"]
-    assert found["first"] == found["second"], "what had not begun goes on in one pool"
-
-
-def test_what_gives_an_error_counts_as_failed():
-    with Progress(2, "test") as progress:
-        assert len(share({"a": catalogue.seven, "b": catalogue.process}, 2, progress, lambda found: found == 7)) == 2
-        assert (progress.done, progress.failed) == (2, 1)
 
 
 def test_drafts_of_killed_workers_are_removed_everywhere(tmp_path, monkeypatch):
