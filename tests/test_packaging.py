@@ -77,7 +77,7 @@ def test_the_installed_wheel_needs_no_clone(clean, tmp_path):
     assert [claim["ok"] for claim in checked] == [True]
     run(clean, "softmaxlab", "run", "attention/maps", "--out", "runs")
     assert (tmp_path / "runs" / "attention" / "maps.png").is_file()
-    errata = "from softmaxlab.report.places import errata; print(len(errata()))"
+    errata = "from softmaxlab.papers.errata import errata; print(len(errata()))"
     assert int(run(clean, "python", "-c", errata)) > 40
     tables = "from softmaxlab.papers.polarization import runs; print(runs.__file__)"
     assert Path(run(clean, "python", "-c", tables).strip()).is_relative_to(clean)

@@ -16,6 +16,10 @@ class MissingExtra(SpecError):
     """An optional dependency is needed and not installed; the message says how to install it."""
 
 
+class UserCodeError(SpecError):
+    """A plugin, spec or benchmark of the user's raised, or gave what it may not; the message names the place."""
+
+
 class StoreError(SoftmaxlabError):
     """A stored result cannot be trusted or written."""
 

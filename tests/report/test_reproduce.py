@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from softmaxlab.core.pool import Died
 from softmaxlab.errors import SoftmaxlabError, SpecError
 from softmaxlab.papers import errata
 from softmaxlab.papers.claim import Verdict
-from softmaxlab.report import kept, other_pages, places, reproduce, tasks
-from softmaxlab.report.figure_page import figure_body
-from softmaxlab.report.index_page import index_body
+from softmaxlab.report import other_pages, pages, records, reproduce, tasks
+from softmaxlab.report.figure_page import figure_page
+from softmaxlab.report.index_page import index_page
 from tests.report import catalogue
 from tests.report.links import troubles
 
@@ -58,7 +59,7 @@ def test_a_claim_that_fails_as_stated_is_shown_and_no_failure_of_ours(done, fold
 def test_the_page_of_a_figure_tells_all(done, folder):
     text = page(folder, "attention/line.html")
     for words in (
-        'src="line.svg"', "We report", "What we see", "softmaxlab run attention/line --preset quick", "sl.run(&quot;",
+        'src="line.svg"', "We report", "What we see", "softmaxlab run attention/line --preset quick", "sl.run(&#34;",
         'href="line.nc" download', "A line of three points", "points = 3 (paper: 5)", "Zoom:",
     ):  # fmt: skip
         assert words in text, words
@@ -90,11 +91,11 @@ def test_the_probe_that_cannot_be_made_says_why(done, folder):
 def test_only_what_failed_is_tried_again(done, folder, monkeypatch):
     asked = []
 
-    def note(work, jobs, progress, failed):
+    def died(work, jobs, finished, attempts):
         asked.extend(work)
-        return {}
+        return {name: Died(attempts, "signal 9") for name in work}
 
-    monkeypatch.setattr(reproduce, "share", note)
+    monkeypatch.setattr(reproduce, "run_all", died)
     again = made(folder)
     assert asked == ["probe", "figure attention/raising", "claim attention/unjudged"]
     assert again.drawn["attention/line"] == done.drawn["attention/line"]
@@ -103,11 +104,11 @@ def test_only_what_failed_is_tried_again(done, folder, monkeypatch):
 
 def test_other_code_computes_again(done, folder, monkeypatch):
     path = tasks.claim_record(catalogue.CLAIMS["attention/holds"], str(folder / "runs"))
-    assert kept.kept(kept.Judged, path) is not None
-    monkeypatch.setattr(kept, "code_digest", lambda: "other")
-    assert kept.kept(kept.Judged, path) is None
+    assert records.read(records.ClaimRecord, path) is not None
+    monkeypatch.setattr(records, "code_digest", lambda: "other")
+    assert records.read(records.ClaimRecord, path) is None
     path.write_text("{")
-    assert kept.kept(kept.Judged, path) is None
+    assert records.read(records.ClaimRecord, path) is None
 
 
 def test_a_verdict_that_is_not_the_stored_one_fails(done):
@@ -135,24 +136,24 @@ def test_a_claim_that_was_not_judged_is_a_kind_of_its_own(done, folder):
     assert 'data-show="unjudged" aria-pressed="false">not judged (1)' in index
     assert index.count('<tr data-kind="unjudged">') == 1
     judged = dataclasses.replace(done, claims={"attention/holds": catalogue.CLAIMS["attention/holds"]})
-    assert "not judged" not in index_body(judged, [])
+    assert "not judged" not in index_page(judged, 0)
 
 
 def test_the_errata_are_counted_and_an_installation_without_them_is_broken(done, monkeypatch, tmp_path):
     alone = dataclasses.replace(done, claims={})
-    assert "no claim and no correction" in figure_body(alone, "attention/line", [])
-    assert "corrections to the papers" in index_body(done, [])
+    assert "no claim and no correction" in figure_page(alone, "attention/line", {}, {})
+    assert '<b>3</b><span><a href="errata.html">' in index_page(done, 3)
     monkeypatch.setattr(errata, "PLACES", (tmp_path / "errata.md",))
     with pytest.raises(SoftmaxlabError, match="missing from this installation"):
-        places.errata()
+        pages.write(done, tmp_path, tmp_path)
 
 
 def test_benchmarks_are_shown_as_stored_or_said_to_be_missing(tmp_path):
-    assert "Not measured on this machine" in other_pages.benchmarks_body(tmp_path)
+    assert "Not measured on this machine" in other_pages.benchmarks_page(tmp_path)
     rows = [{"benchmark": "flow", "problem": "<p>", "ratio": 12.345}]
     (tmp_path / other_pages.BENCH).write_text(json.dumps(rows))
-    shown = other_pages.benchmarks_body(tmp_path)
+    shown = other_pages.benchmarks_page(tmp_path)
     assert 'data-sort="12.345">12.3<' in shown
     assert "&lt;p&gt;" in shown
     (tmp_path / other_pages.BENCH).write_text('[{"no": 1}]')
-    assert "is not what" in other_pages.benchmarks_body(tmp_path)
+    assert "is not what" in other_pages.benchmarks_page(tmp_path)

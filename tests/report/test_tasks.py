@@ -12,7 +12,7 @@ from softmaxlab.core.result import Result
 from softmaxlab.core.store import Store
 from softmaxlab.errors import MissingExtra, SpecError
 from softmaxlab.probing import extra, session
-from softmaxlab.report import kept, tasks
+from softmaxlab.report import records, tasks
 from tests.report import catalogue
 
 
@@ -26,12 +26,12 @@ def test_arrays_of_other_code_are_computed_again(tmp_path):
 
 
 def test_a_probe_has_a_digest_of_its_own(monkeypatch):
-    assert kept.probe_digest() != kept.code_digest()
-    own = {path.name for pattern in kept.PROBING for path in kept._root().glob(pattern)}
+    assert records.probe_digest() != records.code_digest()
+    own = {path.name for pattern in records.PROBING for path in records._root().glob(pattern)}
     assert own >= {"probe_files.py", "probe_page.py", "probe_pictures.py", "probe.html"}
-    monkeypatch.setattr(kept, "version", lambda name: "other" if name == "transformers" else version(name))
-    assert kept.probe_digest.__wrapped__() != kept.probe_digest()
-    assert kept.code_digest.__wrapped__() == kept.code_digest()
+    monkeypatch.setattr(records, "version", lambda name: "other" if name == "transformers" else version(name))
+    assert records.probe_digest.__wrapped__() != records.probe_digest()
+    assert records.code_digest.__wrapped__() == records.code_digest()
 
 
 def test_a_probe_is_kept_with_its_command_its_code_and_its_files(tmp_path, monkeypatch):
@@ -41,7 +41,7 @@ def test_a_probe_is_kept_with_its_command_its_code_and_its_files(tmp_path, monke
     assert tasks.probed_already(probe, out) == record
     assert tasks.probed_already(dataclasses.replace(probe, command="softmaxlab probe tiny --length 9"), out) is None
     with monkeypatch.context() as patch:
-        patch.setattr(kept, "probe_digest", lambda: "other")
+        patch.setattr(records, "probe_digest", lambda: "other")
         assert tasks.probed_already(probe, out) is None
     (tmp_path / "probe/tiny" / tasks.DOCUMENT).unlink()
     assert tasks.probed_already(probe, out) is None

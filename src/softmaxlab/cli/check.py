@@ -88,6 +88,8 @@ def _print_table(checks: list) -> None:
     from rich.markup import escape
     from rich.table import Table
 
+    from softmaxlab.papers.errata import errata
+
     table = Table(title="claims", title_justify="left", show_lines=True)
     table.add_column("claim", no_wrap=True)
     table.add_column("says · measured · tolerance · control")
@@ -103,7 +105,9 @@ def _print_table(checks: list) -> None:
             for level, record in done.stored.items()
         ]
         rows += [("tolerance", claim.tolerance), ("control", f"{claim.control_is}: {done.control_told}")]
-        rows += [(name, text) for name, text in (("proof", claim.proof), ("remark", claim.remark)) if text]
+        texts = {"condition": claim.condition, "why": claim.why, "proof": claim.proof, "remark": claim.remark}
+        rows += [(name, text) for name, text in texts.items() if text]
+        rows += [("erratum", str(errata()[id])) for id in claim.erratum]
         details = "\n".join(f"{name:<10} {text}" for name, text in rows)
         as_stored = "" if done.as_expected else f"\n(stored: {claim.expected})"
         verdict = f"{done.settled}{as_stored}\nevidence: {done.evidence}"

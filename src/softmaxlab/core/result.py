@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     import xarray
 
 
+STORABLE = "biufSU"  # kinds of NumPy's dtypes that a netCDF file holds as they are
+
+
 class Outcome(enum.StrEnum):
     """The ways in which a run ends."""
 
@@ -66,7 +69,7 @@ class Result:
         if extra := self.axes.keys() - arrays.keys():
             raise unknown("array in axes", extra.pop(), arrays)
         _check_axes(arrays, axes)
-        _check_storable(arrays, self.notes)
+        _check_storable(arrays, axes, self.notes)
         object.__setattr__(self, "arrays", MappingProxyType(arrays))
         object.__setattr__(self, "axes", MappingProxyType(axes))
 
@@ -152,14 +155,22 @@ def _read_only(value: Any) -> np.ndarray:
     return view
 
 
-def _check_storable(arrays: Mapping[str, np.ndarray], notes: Mapping[str, Any]) -> None:
+def _check_storable(
+    arrays: Mapping[str, np.ndarray], axes: Mapping[str, tuple[str, ...]], notes: Mapping[str, Any]
+) -> None:
     """Say now, not after hours of work, what could not be saved."""
-    for name in arrays:
-        if "/" in name or not name:
+    for name, array in arrays.items():
+        if not isinstance(name, str) or "/" in name or not name:
             raise SpecError(f"an array's name is a word without a slash, got {name!r}")
+        if array.dtype.kind not in STORABLE:
+            raise SpecError(
+                f"array {name!r} must hold real numbers, words or truth values, which can be stored; got {array.dtype}"
+            )
+        if name in axes[name] and array.ndim != 1:
+            raise SpecError(f"array {name!r} is named like an axis of its own, so it must have that axis alone")
     try:
         json.dumps(dict(notes))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise SpecError(f"notes hold JSON values only: {error}") from None
 
 

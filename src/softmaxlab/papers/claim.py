@@ -6,11 +6,12 @@ take longer: those findings are stored records (records.py). What they allow tog
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import date
 from typing import Any
 
 from softmaxlab.papers import records
+from softmaxlab.papers.errata import errata
 from softmaxlab.papers.evidence import Evidence as Evidence
 from softmaxlab.papers.evidence import Finding as Finding
 from softmaxlab.papers.evidence import Level, Settled, settle
@@ -52,6 +53,10 @@ class Claim:
     grows: bool = False
     proof: str = ""  # one sentence, with where the proof or the exact counterexample is
     remark: str = ""  # what we found outside the assumptions of the claim
+    condition: str = ""  # under which it holds; of a verdict "holds with condition"
+    why: str = ""  # the reason for a verdict against it, in one sentence
+    erratum: tuple[str, ...] = ()  # ids of points of the errata, "polarization/25"
+    figures: tuple[str, ...] = ()  # ids of the figures that show it, "polarization/fig02"
 
     @property
     def on_paper(self) -> bool:
@@ -158,6 +163,10 @@ class Check:
             "findings": self._plain_findings(),
             "proof": claim.proof,
             "remark": claim.remark,
+            "condition": claim.condition,
+            "why": claim.why,
+            "erratum": [asdict(errata()[id]) for id in claim.erratum],
+            "figures": list(claim.figures),
             "control": claim.control_is,
             "control_measured": self.control.measured,
             "control_failed": self.control_failed,

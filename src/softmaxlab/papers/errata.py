@@ -22,6 +22,11 @@ class Erratum:
     grade: str  # "condition needed"
     text: str  # Markdown
 
+    @property
+    def anchor(self) -> str:
+        """The name of its heading in a page of the errata."""
+        return self.id.replace("/", "-")
+
     def __str__(self) -> str:
         return f"{self.id}, {self.place} ({self.grade}): {self.text}"
 

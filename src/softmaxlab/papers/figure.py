@@ -19,6 +19,7 @@ class FigureSpec(Spec):
     place: ClassVar[str]  # "Figure 2"
     reports: ClassVar[str]  # what the paper, or we, say it shows
     presets: ClassVar[dict[str, dict[str, Any]]]  # what "quick" and "paper" change; "committed" is for studies
+    errata: ClassVar[tuple[str, ...]] = ()  # points about the figure itself, "polarization/24"
     cost: ClassVar[dict[str, str]]  # time on two cores per preset, "2 s"
     quick_within: ClassVar[dict[str, float]] = {}  # how far numbers of the quick preset may be from the paper's
 

@@ -10,6 +10,7 @@ weights are taken as they are. NaN for a head that gives no key any weight.
 
 from collections.abc import Iterable
 from contextlib import ExitStack
+from functools import cache
 from types import TracebackType
 from typing import Any, Self
 
@@ -19,13 +20,11 @@ from torch import Tensor, nn
 
 from softmaxlab.core.progress import Progress
 from softmaxlab.probing.inference import as_batches, evaluating, forward
-from softmaxlab.probing.streaming.attach import SiteState, attached
+from softmaxlab.probing.streaming.attach import SiteState, WeightFunction, attached
 from softmaxlab.probing.streaming.call import TILE, AttentionCall
 from softmaxlab.probing.streaming.sites import output_map, output_matrix
 from softmaxlab.probing.streaming.tracker import ForwardTracker
 from softmaxlab.probing.swap.map_weights import weights_of
-
-_SOFTMAX = weights_of("softmax")
 
 
 def redundancy(model: nn.Module, batches: Iterable[Any]) -> pandas.DataFrame:
@@ -94,7 +93,7 @@ class similarity:
         if not self._tracker.running(state.site):
             return
         counted = self._tracker.layout(state.site, call.shape, call.mask, call.q.device).counted
-        weigh = state.weigh or _SOFTMAX
+        weigh = state.weigh or _softmax()
         for rows, keys in call.tiles():
             w = weigh(call, rows, keys) * counted[:, None, rows, None]
             self._add("weights", state, w.transpose(0, 1).flatten(1))
@@ -114,3 +113,9 @@ class similarity:
 def _cosine(gram: Tensor) -> Tensor:
     size = gram.diagonal().sqrt()
     return gram / (size[:, None] * size)
+
+
+@cache
+def _softmax() -> WeightFunction:
+    """Return softmax's weights. A map is looked up when it is needed: the first look-up imports the user's plugins."""
+    return weights_of("softmax")

@@ -1,91 +1,87 @@
 """One page per claim, and how its verdict is shown everywhere."""
 
-from html import escape
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from softmaxlab.papers.claim import Check
 from softmaxlab.papers.evidence import Verdict
-from softmaxlab.report.places import PAPERS, numbers, paper_of
-from softmaxlab.report.prose import plain
-from softmaxlab.report.shell import copyable, facts, note, row, table
+from softmaxlab.report.cross_references import figures_of
+from softmaxlab.report.render import render_page
 
 if TYPE_CHECKING:
     from softmaxlab.report.reproduce import Reproduction
 
-UP = "../../"
+PAPERS = {
+    "varre2026polarization": "Polarization",
+    "sagitova2026specialization": "Specialization",
+    "softmaxlab": "softmaxlab",
+}
 LOOKS = {
     Verdict.HOLDS: ("holds", "✓"),
     Verdict.CONDITION: ("part", "◐"),
     Verdict.FAILS: ("fails", "✗"),
     Verdict.UNDECIDED: ("open", "?"),
 }
+UNJUDGED = "unjudged"  # the rows of claims whose check raised
 
 
-def chip(done: "Reproduction", id: str) -> str:
-    """The verdict in colour and words; one that is not the stored one says so."""
-    check, claim = done.checks[id], done.claims[id]
+@dataclass(frozen=True)
+class Chip:
+    """A verdict as it is shown: `kind` chooses the colour, `kind_of_row` what a filter shows."""
+
+    kind: str
+    kind_of_row: str
+    sign: str
+    text: str
+    stored: str = ""  # the stored verdict, if it is another
+    control_passes: bool = False
+
+
+def chip(done: "Reproduction", id: str) -> Chip:
+    """Return how the verdict of a claim is shown."""
+    check, expected = done.checks[id], done.claims[id].expected
     if check is None:
-        return '<span class="chip fails">! not judged</span>'
+        return Chip("fails", UNJUDGED, "!", "not judged")
     kind, sign = LOOKS[check.verdict]
-    told = f'<span class="chip {kind}">{sign} {check.verdict}</span>'
-    if not check.as_expected:
-        told += f' <span class="chip fails">! stored: {claim.expected}</span>'
-    return told if check.control_failed else f'{told} <span class="chip fails">! the control passes too</span>'
+    stored = "" if check.as_expected else str(expected)
+    return Chip(kind, kind, sign, str(check.verdict), stored, not check.control_failed)
 
 
-def claim_body(done: "Reproduction", id: str) -> str:
-    claim, check, judged = done.claims[id], done.checks[id], done.judged[id]
-    says = "We say" if claim.source == "softmaxlab" else "The paper says"
-    told = [(says, plain(claim.statement)), ("Measured", plain(judged.measured) or "nothing")]
-    told += [("Tolerance", plain(claim.tolerance)), ("Verdict", chip(done, id))]
-    told += [(name, plain(text)) for name, text in (("Proof", claim.proof), ("Remark of ours", claim.remark)) if text]
+def claim_page(done: "Reproduction", id: str) -> str:
+    """Return the page of a claim."""
+    claim, check, record = done.claims[id], done.checks[id], done.judged[id]
+    explained = [("Proof", claim.proof), ("Remark of ours", claim.remark)]
     if check is not None:
-        told += [("Why", plain(check.settled.reason))] if check.settled.reason else []
-        told += [
-            ("Evidence", plain(check.evidence)),
-            ("Control", f"{plain(claim.control_is)}: {check.control_told}"),
-            ("Control measured", plain(judged.control_measured)),
+        explained += [
+            ("Why", check.settled.reason),
+            ("Evidence", check.evidence),
+            ("Control", f"{claim.control_is}: {check.control_told}"),
+            ("Control measured", record.control_measured),
         ]
-    told += [("Processor seconds", f"{judged.cpu:.1f}")]
     program = (
         "from softmaxlab.papers.index import CLAIMS\nfrom softmaxlab.papers.claim import check\n\n"
         f'print(check(CLAIMS["{id}"]).plain())'
     )
-    error = note("<b>It could not be judged.</b>", bad=True) + copyable(judged.error, "error") if judged.error else ""
-    return (
-        f'<p class="lead">{escape(PAPERS.get(claim.source, claim.source))}, {plain(claim.place)}</p>{error}'
-        f"{facts(told)}{_findings(check) if check else ''}{_figures(done, id)}"
-        f"<h2>Check it again</h2>{copyable(f'softmaxlab check {id}', 'command')}{copyable(program, 'Python')}"
-        f'<p><a href="{UP}index.html#verdicts">All verdicts</a></p>'
+    return render_page(
+        "claim.html",
+        f"claims/{id}.html",
+        id,
+        paper=PAPERS.get(claim.source, claim.source),
+        claim=claim,
+        record=record,
+        verdict=chip(done, id),
+        explained=[(name, text) for name, text in explained if text],
+        findings=_findings(check) if check is not None and check.stored else [],
+        figures=figures_of(claim, done.figures.values()),
+        program=program,
     )
 
 
-def _findings(check: Check) -> str:
-    """All findings side by side; nothing if there is only one."""
-    if not check.stored:
-        return ""
-    own = [("own", check.finding.verdict, check.finding.measured, str(check.claim.evidence), "each time")]
-    made = [
-        (
-            level,
-            record.verdict,
-            record.measured,
-            str(record.effort),
-            f"{'stale, ' if check.stale(level) else ''}{record.date}",
-        )
+def _findings(check: Check) -> list[list[str]]:
+    """Return the cells of all findings side by side."""
+    own = ["own", str(check.finding.verdict), check.finding.measured, str(check.claim.evidence), "each time"]
+    stored = [
+        [level, record.verdict, record.measured, str(record.effort), f"{'stale, ' * check.stale(level)}{record.date}"]
         for level, record in check.stored.items()
     ]
-    rows = [row([plain(str(cell)) for cell in cells]) for cells in (*own, *made)]
-    header = ("Level", "Finding", "Measured", "Samples, horizon, runs, tolerance", "Computed")
-    again = copyable(f"softmaxlab check --refined {check.claim.id}", "command")
-    return f"<h2>Findings side by side</h2>{table(header, rows)}<p>The stored ones are made anew by</p>{again}"
-
-
-def _figures(done: "Reproduction", id: str) -> str:
-    """Links to the figures that the claim names."""
-    wanted = numbers(done.claims[id].place)
-    found = [f for f in done.figures.values() if paper_of(f.id) == paper_of(id) and wanted & numbers(f.place)]
-    if not found:
-        return ""
-    items = "".join(f'<li><a href="{UP}{f.id}.html">{plain(f.place)}: {plain(f.title)}</a></li>' for f in found)
-    return f"<h2>Figures</h2><ul>{items}</ul>"
+    return [own, *stored]

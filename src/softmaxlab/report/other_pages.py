@@ -1,115 +1,106 @@
-"""Errata, benchmarks, machine: pages that no figure and no claim owns."""
+"""Benchmarks and machine: pages that no figure and no claim owns."""
 
 import json
 import os
 import platform
 import re
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import softmaxlab
 from softmaxlab.core.pool import cores
 from softmaxlab.core.simulate import RECORDED
-from softmaxlab.papers.errata import errata_file
-from softmaxlab.report.kept import code_digest, installed
-from softmaxlab.report.places import REPOSITORY
-from softmaxlab.report.prose import inline, inside, markdown
-from softmaxlab.report.shell import copyable, facts, note, number, row, table
+from softmaxlab.report.markup import Section, sections
+from softmaxlab.report.records import code_digest, installed
+from softmaxlab.report.render import render_page
 
 if TYPE_CHECKING:
     from softmaxlab.report.reproduce import Reproduction
 
 PACKAGES = (*RECORDED, "matplotlib", "pandas", "xarray", "h5netcdf", "pydantic", "transformers", "gguf")
 BENCH = "bench.json"  # in the store's folder
-ABSENT = "in a clone of the repository, which this softmaxlab was not started from"
+MEASURED = Path(softmaxlab.__file__).parents[2] / "docs" / "benchmarks.md"
 
 
-def errata_body() -> str:
-    """The errata as HTML, with mathematics."""
-    blocks = markdown(errata_file().read_text(encoding="utf-8"))
-    contents = "".join(
-        f'<li><a href="#{anchor}">{inside(html)}</a></li>' for depth, anchor, html in blocks if depth == 2
-    )
-    return f"<ul>{contents}</ul>" + "".join(html for depth, _, html in blocks if depth != 1)
+def errata_page(parts: list[Section]) -> str:
+    """Return the errata with their mathematics."""
+    return render_page("errata.html", "errata.html", "Errata of the papers", sections=parts)
 
 
-def benchmarks_body(out: Path) -> str:
-    """What was measured here, and what the README says was measured elsewhere."""
+def benchmarks_page(out: Path) -> str:
+    """Return what was measured here, and what the docs say was measured elsewhere."""
+    tables, problem = _measured(out / BENCH)
+    text = MEASURED.read_text(encoding="utf-8") if MEASURED.is_file() else ""
     command = f"softmaxlab bench --json > {out / BENCH}"
-    again = f"<p>To measure here, in a clone of the repository, about ten minutes:</p>{copyable(command, 'command')}"
-    return (
-        '<p class="lead">Ours against the plain way, in one run; a ratio above 1 means that ours is faster, where a '
-        f"table does not say otherwise.</p><h2>On this machine</h2>{_measured(out / BENCH)}{again}"
-        f"<h2>On the machine of the README</h2>{_of_readme()}"
+    elsewhere = sections(text)[0].body if text else ""
+    title = "Benchmarks"
+    return render_page(
+        "benchmarks.html",
+        "benchmarks.html",
+        title,
+        tables=tables,
+        problem=problem,
+        command=command,
+        elsewhere=elsewhere,
     )
 
 
-def _measured(path: Path) -> str:
+def _measured(path: Path) -> tuple[list[dict[str, Any]], str]:
+    """Return the tables of the file of `softmaxlab bench --json`, and what is wrong with it."""
     try:
         rows: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
-        tables = {
-            name: [r for r in rows if r["benchmark"] == name] for name in dict.fromkeys(r["benchmark"] for r in rows)
-        }
-        return "".join(_bench_table(name, found) for name, found in tables.items())
+        names = dict.fromkeys(row["benchmark"] for row in rows)
+        return [_bench_table(name, [row for row in rows if row["benchmark"] == name]) for name in names], ""
     except OSError:
-        return note("Not measured on this machine.")
+        return [], "Not measured on this machine."
     except (ValueError, TypeError, KeyError) as error:
-        return note(
-            f"{escape(str(path))} is not what <code>softmaxlab bench --json</code> writes: {escape(str(error))}"
-        )
+        return [], f"{path} is not what softmaxlab bench --json writes: {error}"
 
 
-def _bench_table(name: str, rows: list[dict[str, Any]]) -> str:
+def _bench_table(name: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
     columns = [column for column in rows[0] if column != "benchmark"]
-    cells = [row([_value(each.get(column)) for column in columns]) for each in rows]
-    return f"<h3>{escape(name)}</h3>{table([column.replace('_', ' ') for column in columns], cells)}"
+    return {
+        "name": name,
+        "header": [column.replace("_", " ") for column in columns],
+        "rows": [[_cell(row.get(column)) for column in columns] for row in rows],
+    }
 
 
-def _value(value: Any) -> str:
+def _cell(value: Any) -> Any:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return number(value, f"{value:.3g}" if isinstance(value, float) else f"{value:,}")
-    return escape("" if value is None else str(value))
+        return {"number": repr(value), "text": f"{value:.3g}" if isinstance(value, float) else f"{value:,}"}
+    return "" if value is None else str(value)
 
 
-def _of_readme() -> str:
-    """Its paragraphs about `softmaxlab bench`, as they stand there with the commands that made them."""
-    path = REPOSITORY / "README.md"
-    text = path.read_text(encoding="utf-8") if path.is_file() else ""
-    found = [part for part in re.split(r"\n\s*\n", text) if part.startswith("`uv run softmaxlab bench")]
-    return "".join(f"<p>{inline(part)}</p>" for part in found) or note(f"They are in README.md {ABSENT}.")
-
-
-def machine_body(done: "Reproduction") -> str:
-    told = [("machine", f"{platform.system()} {platform.release()}, {platform.machine()}"), ("processor", _processor())]
-    told += [("cores", str(cores())), ("memory", _memory()), ("Python", platform.python_version())]
-    told += [(name, escape(installed(name))) for name in PACKAGES]
-    told += [
-        ("code", f"<code>{code_digest()}</code>"),
-        ("preset", escape(done.preset)),
+def machine_page(done: "Reproduction") -> str:
+    """Return what computed this report, and what each piece of work cost, the dearest first."""
+    machine = [
+        ("machine", f"{platform.system()} {platform.release()}, {platform.machine()}"),
+        ("processor", _processor()),
+        ("cores", str(cores())),
+        ("memory", _memory()),
+        ("Python", platform.python_version()),
+        *((name, installed(name)) for name in PACKAGES),
+        ("code", code_digest()),
+        ("preset", done.preset),
         ("this run", f"{done.seconds:.0f} s"),
     ]
-    return f"{facts(told)}<h2>What it cost</h2>{_costs(done)}"
+    pieces = [_piece("figure", record, f"{record.id}.html") for record in done.drawn.values()]
+    pieces += [_piece("claim", record, f"claims/{record.id}.html") for record in done.judged.values()]
+    pieces.sort(key=lambda piece: -piece["cpu"])
+    return render_page("machine.html", "machine.html", "Machine and versions", machine=machine, pieces=pieces)
 
 
-def _costs(done: "Reproduction") -> str:
-    """Every piece of work, the dearest first."""
-    pieces = [("figure", d.id, d.cpu, f"{d.id}.html") for d in done.drawn.values()]
-    pieces += [("claim", j.id, j.cpu, f"claims/{j.id}.html") for j in done.judged.values()]
-    pieces.sort(key=lambda piece: -piece[2])
-    total = sum(cpu for _, _, cpu, _ in pieces)
-    rows = [
-        row([kind, f'<a href="{page}">{escape(id)}</a>', number(cpu, f"{cpu:.1f}")]) for kind, id, cpu, page in pieces
-    ]
-    told = f"Processor seconds when each piece was made, {total:.0f} in all, on one thread each."
-    return f"<p>{told}</p>{table(['Kind', 'Id', 'Seconds'], rows)}"
+def _piece(kind: str, record: Any, page: str) -> dict[str, Any]:
+    return {"kind": kind, "id": record.id, "cpu": record.cpu, "page": page}
 
 
 def _processor() -> str:
     try:
-        found = re.search(r"model name\s*: (.+)", Path("/proc/cpuinfo").read_text())
+        match = re.search(r"model name\s*: (.+)", Path("/proc/cpuinfo").read_text())
     except OSError:
-        found = None
-    return escape(found[1] if found else platform.processor() or "not known")
+        match = None
+    return match[1] if match else platform.processor() or "not known"
 
 
 def _memory() -> str:

@@ -8,10 +8,9 @@ from typing import Any
 import pandas
 
 from softmaxlab import __version__
-from softmaxlab.core.files import atomic
 from softmaxlab.probing.report import PAGE, ProbeReport
 from softmaxlab.probing.summary import Subject, heads_table, layers_table, sink_thresholds
-from softmaxlab.report.render import asset, render
+from softmaxlab.report.render import asset, render, write_text
 
 DIGITS = {"entropy": 2, "effective_keys": 1, "keys_above": 2, "top": 1, "median": 2, "ratio": 0, "kurtosis": 0}
 UNSHOWN = ("queries", "sequences", "module")  # columns of the tables by head that only the files have
@@ -40,10 +39,8 @@ def write_page(report: ProbeReport, pictures: list[tuple[Path, str]], folder: Pa
         version=__version__,
         script=asset("sort.js"),
     )
-    path = folder / PAGE
-    with atomic(path) as draft:
-        draft.write_text(page, encoding="utf-8")
-    return path
+    write_text(folder / PAGE, page)
+    return folder / PAGE
 
 
 def _summary_names(report: ProbeReport) -> list[str]:

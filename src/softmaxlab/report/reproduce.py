@@ -18,8 +18,8 @@ from softmaxlab.errors import SpecError, unknown
 from softmaxlab.papers.claim import Check, Claim
 from softmaxlab.papers.figure import FigureSpec
 from softmaxlab.papers.index import CLAIMS, FIGURES
-from softmaxlab.report import pages, tasks
-from softmaxlab.report.kept import Drawn, Judged, Probed, code_digest, kept, probe_digest
+from softmaxlab.report import pages, records, tasks
+from softmaxlab.report.records import ClaimRecord, FigureRecord, ProbeRecord, code_digest, probe_digest
 from softmaxlab.report.tasks import Probe, claim_record, drawn_already, probe_record, probed_already
 
 PRESETS = ("quick", "paper")
@@ -30,14 +30,14 @@ PROBE = "probe"  # the name of its work
 
 @dataclass(frozen=True)
 class Reproduction:
-    """All that was found for one report, as records."""
+    """The records that one report shows."""
 
     preset: str
     figures: dict[str, type[FigureSpec]]
     claims: dict[str, Claim]
-    drawn: dict[str, Drawn]
-    judged: dict[str, Judged]
-    probed: Probed | None
+    drawn: dict[str, FigureRecord]
+    judged: dict[str, ClaimRecord]
+    probed: ProbeRecord | None
     seconds: float
     index: Path
 
@@ -64,9 +64,9 @@ class Reproduction:
     def counts(self) -> str:
         """How many figures, and how many claims of each verdict."""
         verdicts = Counter(str(c.verdict) if c else "not judged" for c in self.checks.values())
-        told = ", ".join(f"{n} {verdict}" for verdict, n in verdicts.items())
+        by_verdict = ", ".join(f"{n} {verdict}" for verdict, n in verdicts.items())
         expected = sum(c is not None and c.ok for c in self.checks.values())
-        return f"{len(self.drawn)} figures, {len(self.checks)} claims ({told}; {expected} as expected)"
+        return f"{len(self.drawn)} figures, {len(self.checks)} claims ({by_verdict}; {expected} as expected)"
 
 
 def reproduce(preset: str, out: str, report: str, jobs: int | None = None, probe: Probe | None = None) -> Reproduction:
@@ -81,16 +81,18 @@ def reproduce(preset: str, out: str, report: str, jobs: int | None = None, probe
     _check_folder(folder)
     specs, drawn = _specs(preset)
     drawn |= {id: record for id, spec in specs.items() if (record := drawn_already(spec, out, folder / id))}
-    judged = {id: record for id, claim in CLAIMS.items() if (record := kept(Judged, claim_record(claim, out)))}
+    judged = {
+        id: record for id, claim in CLAIMS.items() if (record := records.read(ClaimRecord, claim_record(claim, out)))
+    }
     probed = probed_already(probe, out) if probe else None
     work = {} if probe is None or probed else {PROBE: partial(tasks.measure, probe, out)}
     work |= _figures_left({id: spec for id, spec in specs.items() if id not in drawn}, out, folder)
     work |= {f"claim {id}": partial(tasks.judge, claim, out) for id, claim in CLAIMS.items() if id not in judged}
-    found = _shared(work, jobs or cores(), _written(specs, out, folder, probe))
-    drawn |= {id: found.get(f"figure {id}") or _undrawn(id, DIED) for id in specs if id not in drawn}
-    judged |= {id: found.get(f"claim {id}") or _unjudged(id) for id in CLAIMS if id not in judged}
+    made = _shared(work, jobs or cores(), _written(specs, out, folder, probe))
+    drawn |= {id: made.get(f"figure {id}") or _undrawn(id, DIED) for id in specs if id not in drawn}
+    judged |= {id: made.get(f"claim {id}") or _unjudged(id) for id in CLAIMS if id not in judged}
     if probe and not probed:
-        probed = found.get(PROBE) or Probed(probe.name, probe.command, probe_digest(), error=DIED)
+        probed = made.get(PROBE) or ProbeRecord(probe.name, probe.command, probe_digest(), error=DIED)
     drawn, judged = {id: drawn[id] for id in FIGURES}, {id: judged[id] for id in CLAIMS}
     seconds = time.monotonic() - began
     done = Reproduction(preset, dict(FIGURES), dict(CLAIMS), drawn, judged, probed, seconds, folder / "index.html")
@@ -113,7 +115,7 @@ def _written(specs: Iterable[str], out: str, report: Path, probe: Probe | None) 
     return folders | ({record.parent, record.with_suffix("")} if record else set())
 
 
-def _specs(preset: str) -> tuple[dict[str, FigureSpec], dict[str, Drawn]]:
+def _specs(preset: str) -> tuple[dict[str, FigureSpec], dict[str, FigureRecord]]:
     """The specs of all figures; and records of those that cannot even be built, say since their table is damaged."""
     specs, undrawn = {}, {}
     for id, figure in FIGURES.items():
@@ -132,8 +134,8 @@ def _figures_left(specs: dict[str, FigureSpec], out: str, folder: Path) -> dict[
 
 def _stated_seconds(spec: FigureSpec) -> float:
     """What the figure says its quick preset takes; the longest at quick are the longest at paper too."""
-    found = re.search(r"(\d+) (s|min)", spec.cost[spec.shown_at("quick")])
-    return float(found[1]) * (60 if found[2] == "min" else 1) if found else 0.0
+    match = re.search(r"(\d+) (s|min)", spec.cost[spec.shown_at("quick")])
+    return float(match[1]) * (60 if match[2] == "min" else 1) if match else 0.0
 
 
 def _shared(work: dict[str, Work], jobs: int, written: Iterable[Path]) -> dict:
@@ -151,9 +153,9 @@ def _shared(work: dict[str, Work], jobs: int, written: Iterable[Path]) -> dict:
             remove_abandoned(folder)  # what killed workers were writing
 
 
-def _undrawn(id: str, error: str) -> Drawn:
-    return Drawn(id, "", code_digest(), False, "failed: it raised an error", {}, error=error)
+def _undrawn(id: str, error: str) -> FigureRecord:
+    return FigureRecord(id, "", code_digest(), False, "failed: it raised an error", {}, error=error)
 
 
-def _unjudged(id: str) -> Judged:
-    return Judged(id, code_digest(), error=DIED)
+def _unjudged(id: str) -> ClaimRecord:
+    return ClaimRecord(id, code_digest(), error=DIED)

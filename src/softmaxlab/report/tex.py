@@ -1,7 +1,8 @@
 """Mathematics that needs no network: the TeX that our texts use, as MathML, which browsers draw themselves."""
 
 import re
-from html import escape
+from collections.abc import Iterable
+from xml.etree.ElementTree import Element, tostring
 
 TOKEN = re.compile(r"\\[A-Za-z]+|\\.|\s+|.", re.DOTALL)
 # in the order of Unicode
@@ -33,8 +34,23 @@ ALPHABETS = {
 
 
 def mathml(tex: str) -> str:
-    """A formula as a `<math>` element; what is not known is shown as it was written."""
-    return f"<math><mrow>{_Formula(tex).row()}</mrow></math>"
+    """Return a formula as a `<math>` element; what is not known is shown as it was written."""
+    return tostring(_element("math", [_row(_Formula(tex).parts())]), encoding="unicode", short_empty_elements=False)
+
+
+def _element(tag: str, content: str | Iterable[Element], **attributes: str) -> Element:
+    """Return an element that holds a text or other elements."""
+    element = Element(tag, attributes)
+    if isinstance(content, str):
+        element.text = content
+    else:
+        element.extend(content)
+    return element
+
+
+def _row(parts: Iterable[Element]) -> Element:
+    """Return one element, as scripts and fractions ask for."""
+    return _element("mrow", parts)
 
 
 class _Formula:
@@ -44,31 +60,33 @@ class _Formula:
         self.tokens = [token for token in TOKEN.findall(tex) if not token.isspace()]
         self.place = 0
 
-    def row(self) -> str:
-        """Up to the end, or to the brace that closes a group."""
+    def parts(self) -> list[Element]:
+        """Read up to the end, or to the brace that closes a group."""
         parts = []
         while self.place < len(self.tokens):
             if self.tokens[self.place] == "}":
                 self.place += 1
                 break
-            parts.append(self._scripted())
-        return "".join(parts)
+            parts += self._scripted()
+        return parts
 
-    def _scripted(self) -> str:
-        """An atom with what stands below and above it."""
-        base = "<mrow></mrow>" if self._ahead() in ("^", "_") else self._atom(self._next())
-        below = above = ""
+    def _scripted(self) -> list[Element]:
+        """Read an atom with what stands below and above it."""
+        base = [_row([])] if self._ahead() in ("^", "_") else self._atom(self._next())
+        below: list[Element] = []
+        above: list[Element] = []
         while self._ahead() in ("^", "_", "'"):
             sign = self._next()
             if sign == "_":
                 below += self._argument()
             else:
-                above += "<mo>′</mo>" if sign == "'" else self._argument()
+                above += [_element("mo", "′")] if sign == "'" else self._argument()
+        if not (below or above):
+            return base
+        first, last = base[:-1], base[-1]  # a function's name is followed by a space: the scripts belong to the last
         if below and above:
-            return f"<msubsup>{base}{_one(below)}{_one(above)}</msubsup>"
-        if below:
-            return f"<msub>{base}{_one(below)}</msub>"
-        return f"<msup>{base}{_one(above)}</msup>" if above else base
+            return [*first, _element("msubsup", [last, _row(below), _row(above)])]
+        return [*first, _element("msub" if below else "msup", [last, _row(below or above)])]
 
     def _ahead(self) -> str:
         return self.tokens[self.place] if self.place < len(self.tokens) else ""
@@ -77,54 +95,58 @@ class _Formula:
         self.place += 1
         return self.tokens[self.place - 1] if self.place <= len(self.tokens) else ""
 
-    def _argument(self) -> str:
-        """A group, a command with its own arguments, or one character."""
+    def _argument(self) -> list[Element]:
+        """Read a group, a command with its own arguments, or one character."""
         token = self._next()
-        if token == "{":
-            return _one(self.row())
-        return f"<mn>{token}</mn>" if token.isdigit() else self._atom(token)
+        if token.isdigit():
+            return [_element("mn", token)]
+        return self._atom(token)
 
-    def _atom(self, token: str) -> str:
+    def _atom(self, token: str) -> list[Element]:
         if token == "{":
-            return _one(self.row())
+            return [_row(self.parts())]
         if token.startswith("\\"):
             return self._command(token[1:])
         if token.isdigit() or (token == "." and self._ahead().isdigit()):
             while self._ahead().isdigit() or (self._ahead() == "." and "." not in token):
                 token += self._next()
-            return f"<mn>{token}</mn>"
+            return [_element("mn", token)]
         if token.isalpha():
-            return f"<mi>{escape(token)}</mi>"
-        return f"<mo>{escape({'-': '−'}.get(token, token))}</mo>"
+            return [_element("mi", token)]
+        return [_element("mo", {"-": "−"}.get(token, token))]
 
-    def _command(self, name: str) -> str:
+    def _command(self, name: str) -> list[Element]:
         if name in LETTERS:
-            upright = ' mathvariant="normal"' if name in ("top", "perp", "infty") or name[0].isupper() else ""
-            return f"<mi{upright}>{LETTERS[name]}</mi>"
+            upright = name in ("top", "perp", "infty") or name[0].isupper()
+            return [_element("mi", LETTERS[name], **({"mathvariant": "normal"} if upright else {}))]
         if name in SIGNS:
-            return f"<mo>{SIGNS[name]}</mo>"
+            return [_element("mo", SIGNS[name])]
         if name in FUNCTIONS:
-            return f'<mi>{name}</mi><mspace width="0.17em"/>'
+            return [_element("mi", name), _element("mspace", "", width="0.17em")]
         if name in SPACES:
-            return f'<mspace width="{SPACES[name]}"/>'
+            return [_element("mspace", "", width=SPACES[name])]
         if name == "frac":
-            return f"<mfrac>{self._argument()}{self._argument()}</mfrac>"
+            return [_element("mfrac", [_one(self._argument()), _one(self._argument())])]
         if name == "sqrt":
-            return f"<msqrt>{self._argument()}</msqrt>"
+            return [_element("msqrt", self._argument())]
         if name in ACCENTS:
-            return f"<mi>{re.sub('<[^>]*>', '', self._argument())}{ACCENTS[name]}</mi>"
+            return [_element("mi", f"{_letters(self._argument())}{ACCENTS[name]}")]
         if name in ("mathrm", "text", *ALPHABETS):
-            return _lettered(name, re.sub("<[^>]*>", "", self._argument()))
-        return f"<mtext>{escape(chr(92) + name)}</mtext>"
+            return [_element("mi", _in_alphabet(name, _letters(self._argument())), mathvariant="normal")]
+        return [_element("mtext", f"\\{name}")]
 
 
-def _one(markup: str) -> str:
-    """One element, as scripts and fractions ask for."""
-    return f"<mrow>{markup}</mrow>"
+def _one(parts: list[Element]) -> Element:
+    return parts[0] if len(parts) == 1 else _row(parts)
 
 
-def _lettered(alphabet: str, text: str) -> str:
-    if alphabet in ALPHABETS:
-        first, elsewhere = ALPHABETS[alphabet]
-        text = "".join(elsewhere.get(c, chr(first + ord(c) - ord("A")) if "A" <= c <= "Z" else c) for c in text)
-    return f'<mi mathvariant="normal">{text}</mi>'
+def _letters(parts: Iterable[Element]) -> str:
+    """Return the text of elements without their marks."""
+    return "".join("".join(part.itertext()) for part in parts)
+
+
+def _in_alphabet(alphabet: str, text: str) -> str:
+    if alphabet not in ALPHABETS:
+        return text
+    first, elsewhere = ALPHABETS[alphabet]
+    return "".join(elsewhere.get(c, chr(first + ord(c) - ord("A")) if "A" <= c <= "Z" else c) for c in text)

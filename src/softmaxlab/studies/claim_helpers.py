@@ -28,8 +28,9 @@ def needed(rows: "Table", what: str) -> "Table":
 
 def study_claim(
     study: str, name: str, statement: str, judge: "Judge", control: "Change", control_is: str, *, tolerance: str,
-    expected: Verdict = Verdict.HOLDS,
+    expected: Verdict = Verdict.HOLDS, figures: tuple[str, ...] = (),
 ) -> Claim:  # fmt: skip
+    """Make a claim of a study; `figures` are names, "forecast"."""
     return Claim(
         id=f"studies/{name}",
         source="softmaxlab",
@@ -41,6 +42,7 @@ def study_claim(
         control=control,
         control_is=control_is,
         expected=expected,
+        figures=tuple(f"studies/{figure}" for figure in figures),
     )
 
 

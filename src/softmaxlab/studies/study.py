@@ -2,12 +2,13 @@
 
 import hashlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from softmaxlab.core.result import Result
+from softmaxlab.core.spec import Seed as Seed
 from softmaxlab.errors import SpecError
 from softmaxlab.papers.figure import FigureSpec
 from softmaxlab.studies.study_numbers import Number, compared, listed
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     import pandas
 
 TABLES = Path(__file__).parent / "data"
-Seed = Annotated[int, Field(ge=0)]
 
 
 class Study(FigureSpec):

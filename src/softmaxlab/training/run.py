@@ -7,14 +7,19 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from softmaxlab.attention import MAPS
+from softmaxlab.core.cost import Cost
 from softmaxlab.core.progress import Progress
 from softmaxlab.core.registry import Named
 from softmaxlab.core.result import Outcome, Result, Status
-from softmaxlab.core.spec import Spec, added_later
+from softmaxlab.core.spec import Seed, Spec, added_later
 from softmaxlab.training.tasks import Positions, Task
 
 Count = Annotated[int, Field(ge=1, le=10**6)]
 Positive = Annotated[float, Field(gt=0)]
+OPERATIONS_A_SECOND = 1e10  # of one core, within a factor of ten
+# bytes of a token in the data and of a symbol among which a sample's tokens are drawn; numbers that a layer keeps of a
+# row: its norms, queries, keys, values, the MLP's inner values and their derivative
+OF_A_TOKEN, OF_A_SYMBOL, OF_A_ROW = 32, 12, 20
 FIELDS_OF_SHAPE = ("width", "heads", "layers", "map", "mlp", "layernorm", "gate", "precision")
 
 
@@ -44,7 +49,7 @@ class Run(Spec):
     gate: bool = False
     measure: tuple[Literal["heads"], ...] = ("heads",)
     track: tuple[Literal["heads", "cls"], ...] = ()
-    seed: int = Field(default=0, ge=0)
+    seed: Seed = 0
     precision: Literal["float32", "bfloat16"] = added_later("float32")
 
     @model_validator(mode="after")
@@ -79,6 +84,16 @@ class Run(Spec):
         forward = self.layers * length * keys + ((self.layers - 1) * length + asked) * query
         forward += asked * 2 * width * task.outputs()
         return 3.0 * forward * self.epochs * task.train  # the way back is two more
+
+    def estimate(self) -> Cost:
+        """Data, weights with their gradients and AdamW's moments, and what a batch leaves for the way back."""
+        task, length = self.task, self.task.length()
+        data = (task.train + task.evaluate) * (OF_A_TOKEN * length + OF_A_SYMBOL * task.drawn_among())
+        weights = self.layers * (4 + 8 * self.mlp) * self.width**2
+        weights += (task.symbols() + task.outputs() + length) * self.width
+        rows = min(self.batch, task.train) * length
+        left = rows * (self.layers * (OF_A_ROW * self.width + 2 * self.heads * length) + 2 * task.outputs())
+        return Cost(float(data + 4 * (4 * weights + left)), self.cost() / OPERATIONS_A_SECOND)
 
     def alike(self) -> str:
         """Everything of the run but `track`, `measure` and `stop`, which figures of many runs do not tell apart."""

@@ -13,7 +13,7 @@ from typing import Any
 from softmaxlab.core.files import atomic
 from softmaxlab.core.result import Outcome
 from softmaxlab.core.spec import Record, Spec, from_plain
-from softmaxlab.core.tables import check_table, write_table
+from softmaxlab.core.tables import check_table, neutral, write_table
 from softmaxlab.errors import SpecError
 from softmaxlab.training.table import frame, has_result
 
@@ -149,7 +149,7 @@ def _write_csv(rows: Iterable[dict[str, Any]], path: Path) -> None:
 
 
 def _text(cell: Any) -> str:
-    return "" if cell is None or cell != cell else str(cell)
+    return "" if cell is None or cell != cell else str(neutral(cell))
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:

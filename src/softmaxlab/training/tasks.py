@@ -56,6 +56,10 @@ class Task(Record):
         """The positional embedding that goes with the task unless a run says otherwise."""
         raise NotImplementedError(f"{type(self).__name__} gives no positions")
 
+    def drawn_among(self) -> int:
+        """Among how many symbols the tokens of a sample are drawn at once; 0 if one by one."""
+        return 0
+
     def weight_elsewhere(self) -> float:
         """The weight of the loss at positions other than the last."""
         return 0.0
@@ -129,6 +133,9 @@ class Induction(Task):
     def own_positions(self) -> Positions:
         return "additive"
 
+    def drawn_among(self) -> int:
+        return self.vocab - 1
+
     def weight_elsewhere(self) -> float:
         return self.aux
 
@@ -176,6 +183,9 @@ class Classification(Task):
 
     def own_positions(self) -> Positions:
         return "none"
+
+    def drawn_among(self) -> int:
+        return (self.vocab - 1) // self.labels
 
     def queries(self) -> slice:
         """CLS."""

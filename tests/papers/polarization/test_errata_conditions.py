@@ -170,3 +170,15 @@ def test_24_figure_1_compares_maps_with_equal_positions():
     assert len({run.key for run in runs}) == 3
     assert len({run.replace(map="softmax").key for run in runs}) == 1
     assert runs[0].replace(positions="concat").key != runs[0].replace(positions="additive").key
+
+
+def test_25_a_larger_score_wins_against_a_larger_u():
+    """Two tokens, u_0 > u_1: the sign of a conserved quantity tells which of them wins."""
+    beta, V = np.array([1.0, 0.0]), np.array([[0.4, 0.2], [0.1, -0.1]])
+    for ahead, wins in ((0.0, 0), (0.1, 0), (0.5, 1)):
+        flow = simulate(Flow("logistic", beta=beta, V=V, a=[0.0, ahead], t_end=1e8, points=2, rtol=1e-9))
+        u, a = flow["u"], flow["a"]
+        conserved = (u[:, 0] - u[:, 1]) ** 2 - 4 * np.sinh((a[:, 0] - a[:, 1]) / 2) ** 2  # b = 1
+        assert (conserved[0] < 0) == (wins == 1)
+        assert_allclose(conserved[-1], conserved[0], rtol=1e-5)  # the solver's error over the whole flow
+        assert flow["scores"][-1, wins] > 0.9

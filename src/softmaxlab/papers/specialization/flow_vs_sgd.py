@@ -14,6 +14,7 @@ from pydantic import Field
 
 from softmaxlab.core.result import Result
 from softmaxlab.core.simulate import simulate
+from softmaxlab.core.spec import Seed
 from softmaxlab.papers.figure import FigureSpec
 from softmaxlab.papers.gather import gather, status_of
 from softmaxlab.papers.specialization.head_paths import NOTHING, listed
@@ -47,7 +48,7 @@ class FlowAgainstSGD(FigureSpec):
     tau_end: Annotated[float, Field(gt=0)] = 200.0
     points: Annotated[int, Field(ge=10, le=10_000)] = 201
     samples: Annotated[int, Field(ge=64, le=2**20)] = 2**16
-    seed: Annotated[int, Field(ge=0)] = 1
+    seed: Seed = 1
 
     def prior(self) -> Prior:
         raise NotImplementedError

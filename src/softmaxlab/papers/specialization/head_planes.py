@@ -12,6 +12,7 @@ import numpy as np
 from pydantic import Field
 
 from softmaxlab.core.result import Result
+from softmaxlab.core.spec import Seed
 from softmaxlab.papers.figure import FigureSpec
 from softmaxlab.papers.gather import gather
 from softmaxlab.papers.specialization.head_paths import finite_path, kinds_of
@@ -43,7 +44,7 @@ class HeadPlanes(FigureSpec):
     tau_end: Annotated[float, Field(ge=1.0)] = 1000.0
     points: Annotated[int, Field(ge=10, le=10_000)] = 150
     samples: Annotated[int, Field(ge=64, le=2**20)] = 2**14  # base points of a flow
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Seed = 0
 
     def panels(self) -> list[tuple[str, Flow]]:
         raise NotImplementedError

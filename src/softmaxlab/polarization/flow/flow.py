@@ -14,6 +14,7 @@ import numpy as np
 from pydantic import Field as Bounds
 from pydantic import model_validator
 
+from softmaxlab.core.cost import Cost
 from softmaxlab.core.ode import Limits, Run, integrate
 from softmaxlab.core.result import Outcome, Result, Status
 from softmaxlab.polarization import exact
@@ -51,6 +52,9 @@ ATOL, LEAST_ATOL = 1e-5, 1e-15
 LONGEST = {"DOP853": 2.0}
 VANISHED = 1e-4  # a run that fails with Σf(a) this small, of what it was at t = 0, fails because weights f/Σf do
 
+EVALUATIONS = 1000  # of a flow that meets no border
+OVERHEAD, PER_NUMBER = 5e-5, 4e-9  # seconds of an evaluation, and of a number in it, within a factor of ten
+
 Points = Annotated[int, Bounds(ge=2, le=1_000_000)]
 Tolerance = Annotated[float, Bounds(ge=1e-13, le=1e-2)]
 Positive = Annotated[float, Bounds(gt=0)]
@@ -67,6 +71,9 @@ class Flow(Problem):
     points: Points = 400
     rtol: Tolerance = 1e-9
     solver: Solver | None = None
+
+    def estimate(self) -> Cost:
+        return flow_cost(self, self.points)
 
     def _run(self, device: str) -> Result:
         small = reduced(self)
@@ -101,6 +108,9 @@ class StrengthFlow(Problem):
             )
         return self
 
+    def estimate(self) -> Cost:
+        return flow_cost(self, self.points)
+
     def _run(self, device: str) -> Result:
         small = reduced(self)
         field = Field(small, Linear(small.given("beta")), with_strength=False)
@@ -121,6 +131,13 @@ def run_with(solver: str, rtol: float, **more: Any) -> Run:
     """A run in log-time, τ = log(1 + t)."""
     atol, longest = max(ATOL * rtol, LEAST_ATOL), LONGEST.get(solver, np.inf)
     return Run(solver, rtol, atol, LIMITS, longest=longest, log_time=True, **more)
+
+
+def flow_cost(problem: Problem, points: int) -> Cost:
+    """Of a flow of so many points: its record and a dense Jacobian; some hundred evaluations, whatever the end."""
+    size = problem.size()
+    jacobian = 8.0 * 4 * min(size, JACOBIAN_LIMIT) ** 2
+    return Cost(problem.record_memory(points) + jacobian, EVALUATIONS * (OVERHEAD + PER_NUMBER * size))
 
 
 def times(end: float, points: int) -> np.ndarray:

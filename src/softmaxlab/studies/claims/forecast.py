@@ -74,7 +74,7 @@ TIME = "The forecast's time is within a factor of 2 in the median"
 WHETHER = "The forecast share tells heads with a sink from others: AUROC of 0.9"
 BETTER = "The forecast is better in time and AUROC than carrying on the shares' lines"
 AS_IT_CAME = "forecasts as it came, on which it must hold"
-_claim = partial(study_claim, "1", tolerance=PROTOCOL)
+_claim = partial(study_claim, "1", tolerance=PROTOCOL, figures=("forecast",))
 CLAIMS = (
     _claim("forecast-token", f"{TOKEN} (second method)", partial(token, round=ROUND),
            other_token, "forecasts of the next key"),

@@ -110,7 +110,7 @@ def worse_away_from_zero(table: "Table") -> "Table":
 
 
 PROTOCOL = "the protocol's thresholds, written before the runs; intervals are over texts, counts over seeds"
-_claim = partial(study_claim, tolerance=PROTOCOL)
+_claim = partial(study_claim, tolerance=PROTOCOL, figures=("mitigation",))
 CLAIMS = (
     _claim("3 A", "int8-sink", "With the first token's keys and values in float more than half of int8's gap is closed",
            partial(closes, fold="first"), partial(bias_for, fold="first"), "biases taken for the first token in float"),
@@ -124,9 +124,11 @@ CLAIMS = (
            falls_again, mirrored, "biases with their signs changed, on which it must hold", expected=Verdict.FAILS),
     _claim("3 A", "softmax1-bumps", "Where the loss of one text falls again, its massive activation was gone",
            gone_at_bumps, gone_with_the_loss, "massive activations that fall with the loss, on which it must hold",
-           expected=Verdict.FAILS),
+           expected=Verdict.FAILS, figures=("bumps",)),
     _claim("3 B", "softmax-leads", "Softmax has the largest sinks, massive activations and int8 gap", leads,
-           tenfold, "softmax's values ten times what they are, on which it must hold", expected=Verdict.FAILS),
+           tenfold, "softmax's values ten times what they are, on which it must hold", expected=Verdict.FAILS,
+           figures=("small-models",)),
     _claim("3 C", "bias-rule", "The bias that softmax-1 conserves is within 10 % of the best loss", near_the_best,
-           worse_away_from_zero, "losses that grow with |b|, on which it must hold", expected=Verdict.FAILS),
+           worse_away_from_zero, "losses that grow with |b|, on which it must hold", expected=Verdict.FAILS,
+           figures=("bias-rule",)),
 )  # fmt: skip

@@ -109,6 +109,7 @@ _claim = partial(
     study_claim,
     "2",
     tolerance="the protocol's, written before the runs: a factor of 2, 63 of 64 seeds, a sign test at 5 %",
+    figures=("optimizers",),
 )
 SLOWER = "all learning rates ten times smaller than they were"
 CLAIMS = (
@@ -120,5 +121,6 @@ CLAIMS = (
     _claim("descent-right", "Gradient descent and momentum pick the flow's winner wherever they polarize", descents,
            mixed_up, "Adam's runs taken for gradient descent's"),
     _claim("winners", "A transformer's sink follows the flow's early winner, not Adam's, under SGD and AdamW",
-           follows_the_flow, winners_exchanged, "the two winners exchanged", expected=Verdict.CONDITION),
+           follows_the_flow, winners_exchanged, "the two winners exchanged", expected=Verdict.CONDITION,
+           figures=("winners",)),
 )  # fmt: skip

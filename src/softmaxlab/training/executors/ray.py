@@ -19,7 +19,7 @@ from softmaxlab.core.pool import ATTEMPTS, THREAD_VARIABLES
 from softmaxlab.errors import SpecError
 from softmaxlab.training import trackers
 from softmaxlab.training.attempts import record_failure, run_one
-from softmaxlab.training.executors import check_positive
+from softmaxlab.training.executors import check_gpus, check_positive
 
 SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",  # else it reports to its makers
@@ -44,8 +44,7 @@ class Ray:
             check_positive("jobs", self.jobs)
             if self.address is not None:
                 raise SpecError("jobs goes with Ray on this machine; a cluster at an address knows its own cores")
-        if self.gpus_per_task < 0:
-            raise SpecError(f"gpus_per_task must be at least 0, got {self.gpus_per_task:g}")
+        check_gpus(self.gpus_per_task)
 
     def run(self, specs: Mapping[str, str], store: str, device: str, finished: Callable[[str], None]) -> None:
         with self._connected() as ray:
@@ -134,8 +133,8 @@ def _imported() -> ModuleType:
 def _environment() -> dict[str, str]:
     """The environment of the workers: one thread each, the user's plugins, where to find them, and a tracker."""
     return dict.fromkeys(THREAD_VARIABLES, "1") | {
-        **{name: os.environ.get(name, "") for name in (plugins.VARIABLE, trackers.VARIABLE)},
-        "PYTHONPATH": os.pathsep.join([os.getcwd(), *filter(None, sys.path)]),
+        **{name: os.environ.get(name, "") for name in (plugins.VARIABLE, plugins.FOLDERS, trackers.VARIABLE)},
+        "PYTHONPATH": plugins.worker_environment()["PYTHONPATH"],
     }
 
 

@@ -179,6 +179,8 @@ CLAIMS = (
         ),
         remark="At 41 a model has four inputs in all (erratum 23). With 81 and 161 tokens, where sequences are a "
         "sample, softmax's mean rate is .75 and .70: still the largest of all maps, and far from always.",
+        erratum=("polarization/23",),
+        figures=("polarization/fig06",),
     ),
     Claim(
         id="polarization/flips-fall",
@@ -194,6 +196,8 @@ CLAIMS = (
         evidence=Evidence("own", horizon="10 epochs", runs="the paper's: softmax's 90 of Figure 21, five seeds"),
         refined=FlipSubject(specs=tuple(grid(BARE.replace(epochs=LONG), heads=HEADS, layers=LAYERS, seed=OTHER_SEEDS))),
         refined_evidence=Evidence("refined", horizon="40 epochs", runs="18 at learning rate 1e-3, seeds 5 to 7"),
+        erratum=("polarization/23",),
+        figures=("polarization/fig21",),
     ),
     Claim(
         id="polarization/heads-distinct",

@@ -159,5 +159,6 @@ CLAIMS = (
         subject=SPREADS,
         control=TOO_WIDE,
         control_is="samples that cannot be separated, whose gradients cancel",
+        figures=("polarization/fig03", "polarization/confound", "polarization/unaligned"),
     ),
 )

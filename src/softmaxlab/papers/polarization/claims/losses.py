@@ -138,6 +138,9 @@ CLAIMS = (
         protocol_evidence=Evidence("paper protocol", horizon="3e5 steps of 0.001", runs="the authors' instance"),
         remark="It is the size of the solution ‖X⁻¹β*‖², which grows with κ at the paper's fixed β*, that makes the "
         "weights sparse; at a fixed size κ hardly moves them (figure polarization/confound).",
+        condition="β* is fixed, so that the solution X⁻¹β* grows with κ",
+        why="It is the size of the solution that makes weights sparse: at a fixed size κ hardly moves them.",
+        figures=("polarization/fig03", "polarization/fig12", "polarization/confound"),
     ),
     Claim(
         id="polarization/kl-weaker",
@@ -157,6 +160,8 @@ CLAIMS = (
         remark="The figure's target is softmax(10·U[0, 1]), and the target decides: with softmax(30·U) the largest "
         "weight at t = 1e6 is above that of the logistic loss (.992 against .983 from the authors' draws), with "
         "softmax(U) it is .115.",
+        erratum=("polarization/16",),
+        figures=("polarization/fig10",),
     ),
     Claim(
         id="polarization/kl-literal",
@@ -173,5 +178,8 @@ CLAIMS = (
         proof="β = Vs is not confined to distributions and ℓ(cβ) = ℓ(β) − log c, so that ℓ has no least value and no "
         "point of rest: ⟨∇ℓ, β⟩ = −1 everywhere (erratum 16).",
         remark="Weights become one-hot under it, as the paper says that it polarizes.",
+        why="β = Vs is not confined to distributions, so the loss has no least value and the flow no point of rest.",
+        erratum=("polarization/16",),
+        figures=("polarization/fig10",),
     ),
 )

@@ -149,6 +149,9 @@ CLAIMS = (
         control_is="an a(0) in the opposite order of u(0)",
         expected=Verdict.CONDITION,
         proof="f(0) = 0 and a(0) = 0 give σ_f = 0/0, for x, x², |x| and relu (erratum 15).",
+        condition="f(a(0)) has a positive sum: f(0) ≠ 0, or a(0) ≠ 0",
+        why="With f(0) = 0 and a(0) = 0, as for x, x², |x| and relu, the weights are 0/0.",
+        erratum=("polarization/15",),
     ),
     Claim(
         id="polarization/elementwise-dense",
@@ -174,6 +177,9 @@ CLAIMS = (
         expected=Verdict.FAILS,
         proof="The figure’s map is relu/Σrelu, not the relu of the text; under it a weight that has come to 0 "
         "has no gradient and stays exactly 0, as all but one do in every run here (erratum 20).",
+        why="The figure's map is relu divided by its sum, not the relu of the text, and that one becomes one-hot.",
+        erratum=("polarization/20",),
+        figures=("polarization/fig13a", "polarization/fig13b"),
     ),
     Claim(
         id="polarization/f-linear",

@@ -166,6 +166,7 @@ CLAIMS = (
         subject=0.0,
         control=0.5,
         control_is="two samples in different directions",
+        erratum=("polarization/1",),
     ),
     Claim(
         id="polarization/lemD.1-sum",
@@ -188,6 +189,7 @@ CLAIMS = (
         subject=TOKENS,
         control=FEATURES,
         control_is="1/d with d the number of features",
+        erratum=("polarization/14",),
     ),
     Claim(
         id="polarization/propD.3-jacobians",
@@ -213,6 +215,8 @@ CLAIMS = (
         expected=Verdict.FAILS,
         proof="With V frozen and a(0) = 0, u_0 the largest: s_0 ≥ 1/p stays, so dm/dt = γ‖Ju‖² ≥ γ (u_0 − "
         "m)²/p² with γ ≥ σ(−u_0) > 0, hence m → u_0 and s is one-hot on token 0 (erratum 21).",
+        why="With V frozen the weights become one-hot too, on the same token and faster.",
+        erratum=("polarization/21",),
     ),
     Claim(
         id="polarization/linear-network",

@@ -128,6 +128,7 @@ CLAIMS = (
         subject=Family(),
         control=FROZEN,
         control_is="V kept at its start, which bounds the margin",
+        erratum=("polarization/7",),
     ),
     Claim(
         id="polarization/thm3.3b-bound",
@@ -139,6 +140,7 @@ CLAIMS = (
         subject=Family(),
         control=CONSTANT,
         control_is="uniform attention, whose ratios stay 1",
+        erratum=("polarization/6",),
     ),
     Claim(
         id="polarization/thm3.3c-strength",
@@ -150,6 +152,7 @@ CLAIMS = (
         subject=Family(),
         control=Family(loss="square", sizes=(3,), seeds=1),
         control_is="the square loss, for which Γ is finite",
+        erratum=("polarization/8",),
     ),
     Claim(
         id="polarization/thm3.3c-onehot",
@@ -161,6 +164,8 @@ CLAIMS = (
         subject=ORBITS,
         control=DENSE,
         control_is=DENSE_IS,
+        erratum=("polarization/8",),
+        figures=("polarization/fig02",),
     ),
     Claim(
         id="polarization/lemB.1a-bounded",
@@ -172,6 +177,7 @@ CLAIMS = (
         subject=ORBITS,
         control=DENSE,
         control_is=DENSE_IS,
+        figures=("polarization/asymptotics",),
     ),
     Claim(
         id="polarization/lemB.1a-rank-one",
@@ -183,6 +189,7 @@ CLAIMS = (
         subject=ORBITS,
         control=Family(map="linear", sizes=(3,), b=(1.0,), seeds=1, strength_end=30.0),
         control_is="a linear network: rank one too, but along a generic direction",
+        figures=("polarization/asymptotics",),
     ),
     Claim(
         id="polarization/lemB.1b-rate",
@@ -194,6 +201,8 @@ CLAIMS = (
         subject=ORBITS,
         control=DENSE,
         control_is=DENSE_IS,
+        erratum=("polarization/9",),
+        figures=("polarization/asymptotics",),
     ),
     Claim(
         id="polarization/rate-constant",
@@ -205,6 +214,7 @@ CLAIMS = (
         subject=ORBITS,
         control=Family(sizes=(3, 8), b=(0.5,), seeds=1, strength_end=24.0),
         control_is="the same at t = e^12 only, where the constant is not visible yet",
+        figures=("polarization/asymptotics",),
     ),
     Claim(
         id="polarization/loss-constant",

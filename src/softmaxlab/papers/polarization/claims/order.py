@@ -107,6 +107,7 @@ CLAIMS = (
         subject=Family(),
         control=OPPOSED,
         control_is=OPPOSED_IS,
+        figures=("polarization/fig02", "polarization/optimizers", "polarization/unaligned"),
     ),
     Claim(
         id="polarization/thm3.2b-repulsion",
@@ -120,6 +121,10 @@ CLAIMS = (
         control_is=OPPOSED_IS,
         expected=Verdict.CONDITION,
         proof="The gap of (i, j) is minus that of (j, i): where one grows the other shrinks (erratum 4).",
+        condition="i < j, in the order of u(0)",
+        why="The gap of (i, j) is minus that of (j, i): where one grows the other shrinks.",
+        erratum=("polarization/4",),
+        figures=("polarization/optimizers", "polarization/unaligned"),
     ),
     Claim(
         id="polarization/thm3.2-potential",
@@ -131,6 +136,7 @@ CLAIMS = (
         subject=Family(),
         control=Family(map="sigmoid", sizes=(3,), seeds=1),
         control_is="elementwise sigmoid",
+        figures=("polarization/optimizers", "polarization/unaligned"),
     ),
     Claim(
         id="polarization/thm3.2-score-repulsion",
@@ -145,13 +151,16 @@ CLAIMS = (
         expected=Verdict.FAILS,
         proof="For p > 2 two tokens that do not win have equal weights at t = 0, different ones for t > 0 "
         "(Theorem 3.2a), and both tend to 0 (Theorem 3.3): their gap shrinks again (erratum 5).",
+        why="Only gaps to the winner grow: tokens that lose become equal again.",
+        erratum=("polarization/5",),
+        figures=("polarization/optimizers", "polarization/unaligned"),
     ),
     Claim(
         id="polarization/asm3.1-start",
         source=PAPER,
         place="Assumption 3.1",
-        statement="a(0) = 0 is a mild assumption: the token with the largest u(0) wins",
-        tolerance=f"every seed; a token wins with weight > {WINS:g} at t = 1e12",
+        statement="Assumption 3.1, with a(0) = 0, is mild",
+        tolerance=f"the token with the largest u(0) wins in every seed, with weight > {WINS:g} at t = 1e12",
         judge=winner_is_largest_start,
         subject=Start(spread=0.1, seeds=60),
         control=Start(spread=0.1, seeds=3, map="uniform"),
@@ -160,5 +169,9 @@ CLAIMS = (
         proof="Two tokens: (u_0 − u_1)² − 4b sinh²((a_0 − a_1)/2) is conserved (claim "
         "polarization/invariants), so that from u_0 > u_1 token 1 wins if a_1 − a_0 is so large that it "
         "is negative.",
+        condition="the scores start equal, a(0) = 0; otherwise their differences are small beside those of u(0)",
+        why="Start values of the scores decide too: (u_0 − u_1)² − 4b sinh²((a_0 − a_1)/2) is conserved for two "
+        "tokens, and where it is negative the larger score wins.",
+        erratum=("polarization/25",),
     ),
 )

@@ -88,6 +88,8 @@ CLAIMS = (
         control="uniform",
         control_is="uniform attention",
         remark="From random A(0), which Assumption 3.1 excludes, not all rows choose that token.",
+        erratum=("polarization/17",),
+        figures=("polarization/sink",),
     ),
     Claim(
         id="polarization/sink-slower",
@@ -99,6 +101,7 @@ CLAIMS = (
         subject=0.5,
         control=1.0,
         control_is="T in place of √T",
+        figures=("polarization/sink",),
     ),
     Claim(
         id="polarization/fig11-tied",
@@ -110,5 +113,7 @@ CLAIMS = (
         subject="softmax",
         control="uniform",
         control_is="uniform attention",
+        erratum=("polarization/18",),
+        figures=("polarization/fig11",),
     ),
 )

@@ -152,6 +152,7 @@ CLAIMS = (
         subject=Start(),
         control=Start(across=0.1),
         control_is="a V(0) with a part across β*",
+        figures=("polarization/orbit",),
     ),
     Claim(
         id="polarization/appC.1-strength",
@@ -163,6 +164,7 @@ CLAIMS = (
         subject=Start(),
         control=Start(loss="logistic"),
         control_is="the logistic loss, for which Γ ~ log t",
+        erratum=("polarization/12",),
     ),
     Claim(
         id="polarization/square-rate",
@@ -185,6 +187,7 @@ CLAIMS = (
         subject=Start(),
         control=Start(rising=1.0),
         control_is="u(0) in the opposite order of a(0)",
+        erratum=("polarization/13",),
     ),
     Claim(
         id="polarization/square-overshoot",
@@ -212,6 +215,10 @@ CLAIMS = (
         proof="In w = u/√b and the clock √b Γ the orbit does not depend on b; the square loss stops on it "
         "where ⟨w, s⟩ = √b, and far along it s is one-hot (Theorem 3.3 and claim "
         "polarization/common-orbit).",
+        condition="‖β*‖ is so small that the flow stops before weights are sparse",
+        why="The square loss stops where ⟨u, s⟩ = ‖β*‖², and far along the orbit of the flow, which a large ‖β*‖ "
+        "reaches, the weights are one-hot.",
+        figures=("polarization/fig13a", "polarization/fig13b"),
     ),
     Claim(
         id="polarization/common-orbit",
@@ -223,5 +230,6 @@ CLAIMS = (
         subject="softmax",
         control="softmax1",
         control_is="the orbit of another map",
+        figures=("polarization/orbit",),
     ),
 )

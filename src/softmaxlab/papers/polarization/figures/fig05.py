@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import Field
 
 from softmaxlab.core.result import Result
+from softmaxlab.core.spec import Seed
 from softmaxlab.papers.figure import FigureSpec
 from softmaxlab.papers.gather import status_of
 from softmaxlab.papers.polarization.figures.fig01 import MapName
@@ -33,6 +34,7 @@ class Fig05(FigureSpec):
     title: ClassVar[str] = "Attention of CLS through training, one layer, one head"
     source: ClassVar[str] = "varre2026polarization"
     place: ClassVar[str] = "Figure 5"
+    errata: ClassVar[tuple[str, ...]] = ("polarization/23",)
     reports: ClassVar[str] = "Under softmax one token of each sample takes nearly all the attention"
     presets: ClassVar[dict[str, dict[str, Any]]] = {"quick": {"epochs": 5}, "paper": {}}
     cost: ClassVar[dict[str, str]] = {"quick": "8 s", "paper": "15 s"}
@@ -41,7 +43,7 @@ class Fig05(FigureSpec):
     vocab: Annotated[int, Field(ge=41, le=10**6)] = 41
     lr: Annotated[float, Field(gt=0)] = 1e-3
     epochs: Annotated[int, Field(ge=1, le=1000)] = 10
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Seed = 0
 
     def _run(self, device: str) -> Result:
         from softmaxlab.core.simulate import simulate

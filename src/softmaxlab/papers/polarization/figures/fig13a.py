@@ -20,6 +20,7 @@ class Fig13a(FigureSpec):
     title: ClassVar[str] = "Square loss: no map becomes one-hot"
     source: ClassVar[str] = "varre2026polarization"
     place: ClassVar[str] = "Figure 13a"
+    errata: ClassVar[tuple[str, ...]] = ("polarization/19",)
     reports: ClassVar[str] = "The square loss does not give rise to sparse solutions under any of the maps"
     presets: ClassVar[dict[str, dict[str, Any]]] = {"quick": {}, "paper": {}}
     cost: ClassVar[dict[str, str]] = {"quick": "2 s", "paper": "2 s"}

@@ -20,6 +20,7 @@ class Fig13b(FigureSpec):
     title: ClassVar[str] = "Logistic loss: which maps become one-hot"
     source: ClassVar[str] = "varre2026polarization"
     place: ClassVar[str] = "Figure 13b"
+    errata: ClassVar[tuple[str, ...]] = ("polarization/19",)
     reports: ClassVar[str] = "Sum and sigmoid do not converge to sparse solutions"
     presets: ClassVar[dict[str, dict[str, Any]]] = {"quick": {}, "paper": {}}
     cost: ClassVar[dict[str, str]] = {"quick": "2 s", "paper": "2 s"}

@@ -17,6 +17,7 @@ class Fig18(FlipRuns):
     id: ClassVar[str] = "polarization/fig18"
     title: ClassVar[str] = "Flip rates at vocabulary 41"
     place: ClassVar[str] = "Figure 18"
+    errata: ClassVar[tuple[str, ...]] = ("polarization/23",)
     reports: ClassVar[str] = "Flip rates with and without MLP and LayerNorm"
 
     vocabs: Vocabularies = (41,)

@@ -160,6 +160,10 @@ CLAIMS = (
         expected=Verdict.CONDITION,
         proof="P(θ) exp(θ·x − |θ|²/2) is the posterior weight, so b_h = log P(θ^h) − |θ^h|²/2; the printed b_h "
         "differs unless all come out equal (erratum 1).",
+        condition="all b_h come out equal, as for the priors of the figures, or b_h = log P(θ^h) − |θ^h|²/2",
+        why="The posterior weight of θ^h is P(θ^h) exp(θ^h·x − |θ^h|²/2); the printed b_h is another number.",
+        erratum=("specialization/1",),
+        figures=("specialization/priors",),
     ),
     Claim(
         id="specialization/prop4.3-softmax",
@@ -171,6 +175,7 @@ CLAIMS = (
         subject="softmax",
         control="bayes_softmax",
         control_is="Bayes-softmax",
+        erratum=("specialization/17",),
     ),
     Claim(
         id="specialization/prop4.3-softmax1",
@@ -183,5 +188,6 @@ CLAIMS = (
         subject=Construction(power=1.5),
         control=Construction(power=1.5, map="softmax"),
         control_is="softmax with the same heads",
+        erratum=("specialization/17",),
     ),
 )

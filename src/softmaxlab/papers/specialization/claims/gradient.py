@@ -140,6 +140,9 @@ CLAIMS = (
         expected=Verdict.CONDITION,
         proof="For θ ∈ {(2,1), (1,−1)} the gradient at x Eθ has a part across Eθ: a counterexample, by a "
         "cubature that is exact in its low orders and converges (erratum 5).",
+        condition="E[θ | θ·Eθ] is parallel to Eθ, as for flipping and one-hot spikes and Gaussians, or x = 0",
+        why="Given x the mean of θ depends on θ·Eθ; where it is not parallel to Eθ the gradient leaves that line.",
+        erratum=("specialization/5",),
     ),
     Claim(
         id="specialization/lemA.3",
@@ -164,6 +167,9 @@ CLAIMS = (
         control_is="H times (33) and (34)",
         expected=Verdict.CONDITION,
         proof="b̃ moves all H biases, so ∂/∂b̃ = Σ_h ∂/∂b_h = H times (33) (erratum 7).",
+        condition="b̃ is read as the bias of one head",
+        why="b̃ moves all H biases, so the derivative is H times the printed one.",
+        erratum=("specialization/7",),
     ),
     Claim(
         id="specialization/conserved",

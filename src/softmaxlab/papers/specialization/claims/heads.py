@@ -206,6 +206,8 @@ CLAIMS = (
         evidence=ORDERED.evidence("own"),
         refined=Trained(FIG4, LONG),
         refined_evidence=LONG.evidence("refined"),
+        erratum=("specialization/23",),
+        figures=("specialization/fig03", "specialization/fig04"),
     ),
     Claim(
         id="specialization/equal-strengths",
@@ -220,6 +222,7 @@ CLAIMS = (
         evidence=ORDERED.evidence("own"),
         refined=Trained(two_features(8.0, 8.0), ORDERED_LONG),
         refined_evidence=ORDERED_LONG.evidence("refined"),
+        figures=("specialization/fig03",),
     ),
     Claim(
         id="specialization/pca",
@@ -247,6 +250,8 @@ CLAIMS = (
         refined_evidence=AT_REST.evidence("refined"),
         remark="Figure 4's model seems to rest with 4 to 6 of 8 combinations at τ = 3000, or with 2^12 base points: "
         "both samples and horizon are needed to see all eight.",
+        erratum=("specialization/21",),
+        figures=("specialization/fig03", "specialization/fig04"),
     ),
     Claim(
         id="specialization/combinations-softmax1",
@@ -261,6 +266,7 @@ CLAIMS = (
         evidence=OWN.evidence("own"),
         refined=Trained(SingleLocation(prior=UNEVEN, length=4, heads=4, map="softmax1"), OWN_MORE),
         refined_evidence=OWN_MORE.evidence("refined"),
+        figures=("specialization/fig17",),
     ),
     Claim(
         id="specialization/pairs",
@@ -278,6 +284,8 @@ CLAIMS = (
         refined=Trained(FIG4.replace(map="bayes_softmax"), PAIRING_LONG),
         refined_evidence=PAIRING_LONG.evidence("refined"),
         remark="Pairs form and dissolve again, and how many there are depends on the start.",
+        erratum=("specialization/22",),
+        figures=("specialization/fig04",),
     ),
     Claim(
         id="specialization/excursions",
@@ -289,5 +297,6 @@ CLAIMS = (
         subject=UNEVEN,
         control=FlippingSpike(nu=(8.0, 2.0)),
         control_is="the flipping spike, whose constant direction has one sign: nothing makes a split even",
+        figures=("specialization/fig03",),
     ),
 )

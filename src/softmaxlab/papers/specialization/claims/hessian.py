@@ -146,6 +146,10 @@ CLAIMS = (
         expected=Verdict.CONDITION,
         proof="The third derivative at 0 is a moment E[θ_f θ_g θ_h] times a constant that is not 0: exact by "
         "cubature (erratum 6).",
+        condition="θ has no third moments; otherwise the remainder is O(m³)",
+        why="The third derivative at 0 is a third moment of θ times a constant that is not 0.",
+        erratum=("specialization/6",),
+        figures=("specialization/escape",),
     ),
     Claim(
         id="specialization/lemA.5",
@@ -160,6 +164,10 @@ CLAIMS = (
         expected=Verdict.CONDITION,
         proof="(37), (41), (49) and (52) are polynomials in m, r, b; as printed they differ from the exact "
         "derivatives by more than rounding (errata 8 to 10).",
+        condition="(37), (41), (49) and (52) are read as corrected",
+        why="As printed the four equations differ from the exact derivatives by more than rounding.",
+        erratum=("specialization/8", "specialization/9", "specialization/10"),
+        figures=("specialization/escape",),
     ),
     Claim(
         id="specialization/lem3.2",
@@ -171,5 +179,6 @@ CLAIMS = (
         subject=unchanged,
         control=c1_dropped,
         control_is="without c1",
+        erratum=("specialization/11", "specialization/12", "specialization/13"),
     ),
 )

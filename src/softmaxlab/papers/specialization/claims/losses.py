@@ -175,6 +175,9 @@ CLAIMS = (
         protocol_evidence=PRINTED.evidence("paper protocol"),
         remark="It depends on the time: at ν = 4 the two are close until τ ≈ 300, at ν = 7 until about 6000, and at "
         "ν = 10 as long as we have looked, to 3e4.",
+        why="They are close for a time only, and for a shorter one at a small ν.",
+        erratum=("specialization/24",),
+        figures=("specialization/fig05",),
     ),
     Claim(
         id="specialization/fig5-bistable",
@@ -193,6 +196,8 @@ CLAIMS = (
         protocol=FiveRuns("softmax1", BISTABLE_PRINTED),
         protocol_evidence=BISTABLE_PRINTED.evidence("paper protocol"),
         remark="softmax-1 has more than one stable minimum here; most starts lead to one of them, .336, others to .25",
+        erratum=("specialization/25",),
+        figures=("specialization/fig05", "specialization/bistable"),
     ),
     Claim(
         id="specialization/fig5-continuous",
@@ -211,6 +216,7 @@ CLAIMS = (
         evidence=HEADS_RUN.evidence("own"),
         refined=MoreHeads(CONTINUOUS, "bayes_softmax", HEADS_MORE),
         refined_evidence=HEADS_MORE.evidence("refined"),
+        figures=("specialization/fig05",),
     ),
     Claim(
         id="specialization/fig5-plateau",
@@ -229,6 +235,7 @@ CLAIMS = (
         "(prop4.3-softmax); and a stronger signal of the same law is no harder.",
         remark="The plateau is far from the strengths of the figure: each doubling of ν still lowers the loss by a "
         "tenth at ν = 10 and by 7 % at ν = 40.",
+        figures=("specialization/fig05",),
     ),
     Claim(
         id="specialization/fig11",
@@ -247,5 +254,8 @@ CLAIMS = (
         protocol=Strengths(PRINTED),
         protocol_evidence=PRINTED.evidence("paper protocol"),
         remark="A slip in the text: it is true of the cosine similarity, which the figure shows.",
+        why="It is the cosine similarity of the heads that does so; specialization does the opposite.",
+        erratum=("specialization/16",),
+        figures=("specialization/fig11",),
     ),
 )

@@ -217,6 +217,11 @@ CLAIMS = (
         expected=Verdict.CONDITION,
         proof="SGD moves q⊥ by −2(S q⊥ + q⊥ S), S = ∂Ẽ/∂q⊥, which is the flow of any root r; the gradient "
         "within symmetric r gives another velocity (erratum 2).",
+        condition="r is any square root of q⊥, not only a symmetric one",
+        why="SGD moves q⊥ by −2(S q⊥ + q⊥ S), which is the flow of any root r; the gradient within symmetric r "
+        "gives another.",
+        erratum=("specialization/2",),
+        figures=("specialization/batch",),
     ),
     Claim(
         id="specialization/prop3.2-batches",
@@ -231,6 +236,7 @@ CLAIMS = (
         evidence=ONE_SAMPLE.evidence("own"),
         refined=ONE_SAMPLE_MORE,
         refined_evidence=ONE_SAMPLE_MORE.evidence("refined"),
+        figures=("specialization/batch",),
     ),
     Claim(
         id="specialization/sgd-law",
@@ -242,6 +248,7 @@ CLAIMS = (
         subject=Reduced,
         control=WithoutOverlaps,
         control_is="X Xᵀ/D replaced by I",
+        figures=("specialization/batch",),
     ),
     Claim(
         id="specialization/batch-noise",
@@ -253,5 +260,6 @@ CLAIMS = (
         subject=1.0,
         control=0.0,
         control_is="the flow without the term",
+        figures=("specialization/batch",),
     ),
 )

@@ -102,6 +102,10 @@ CLAIMS = (
         protocol=Pruned(PRINTED),
         protocol_evidence=PRINTED.evidence("paper protocol"),
         remark="The condition is the map: softmax and Bayes-softmax can do without four heads, softmax-1 without one.",
+        condition="the map is softmax or Bayes-softmax",
+        why="For softmax-1 the loss rises when one head is removed.",
+        erratum=("specialization/26",),
+        figures=("specialization/fig07",),
     ),
     Claim(
         id="specialization/fig7-gaussian",
@@ -121,6 +125,9 @@ CLAIMS = (
         protocol_evidence=PRINTED.evidence("paper protocol"),
         remark="The condition is the map: it is so for softmax alone. Bayes-softmax needs all but one of its heads, "
         "and softmax-1 all of them.",
+        condition="the map is softmax",
+        why="Bayes-softmax needs all heads but one there, and softmax-1 all of them.",
+        figures=("specialization/fig07",),
     ),
     Claim(
         id="specialization/fig7-needed",
@@ -140,6 +147,7 @@ CLAIMS = (
         evidence=FIVE_RUNS.evidence("own"),
         refined=Pruned(FIVE_MORE),
         refined_evidence=FIVE_MORE.evidence("refined"),
+        figures=("specialization/fig07",),
     ),
     Claim(
         id="specialization/fig7-rule",
@@ -157,5 +165,9 @@ CLAIMS = (
         protocol=Pruned(PRINTED, ("bayes_softmax",)),
         protocol_evidence=PRINTED.evidence("paper protocol"),
         expected=Verdict.CONDITION,
+        condition="the outputs are rescaled by the weights that heads keep, not by their number",
+        why="With the mean over the heads that are kept Bayes-softmax loses what it had learnt.",
+        erratum=("specialization/26",),
+        figures=("specialization/fig07",),
     ),
 )

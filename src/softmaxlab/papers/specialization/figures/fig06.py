@@ -7,6 +7,7 @@ from pydantic import Field
 
 from softmaxlab.core.result import Result
 from softmaxlab.core.simulate import simulate
+from softmaxlab.core.spec import Seed
 from softmaxlab.papers.figure import FigureSpec
 from softmaxlab.papers.gather import status_of
 from softmaxlab.papers.specialization.head_paths import NOTHING, listed
@@ -43,7 +44,7 @@ class Fig06(FigureSpec):
     count: Annotated[int, Field(ge=1, le=20)] = 5
     tau_end: Annotated[float, Field(gt=0)] = 1000.0
     samples: Annotated[int, Field(ge=2**8, le=2**20)] = 2**12
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Seed = 0
 
     def _run(self, device: str) -> Result:
         prior = Gaussian(F=self.F, nu=(self.nu, self.nu))

@@ -11,6 +11,7 @@ import numpy as np
 from pydantic import Field
 
 from softmaxlab.core.result import Result
+from softmaxlab.core.spec import Seed
 from softmaxlab.papers.figure import FigureSpec
 from softmaxlab.papers.gather import gather, status_of
 from softmaxlab.papers.specialization.head_paths import LEARNT, NOTHING, count
@@ -49,7 +50,7 @@ class Fig08(FigureSpec):
     tau_end: Annotated[float, Field(gt=0)] = 50.0
     points: Annotated[int, Field(ge=2, le=10_000)] = 251
     runs: Annotated[int, Field(ge=1, le=100)] = 2
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Seed = 0
 
     def _run(self, device: str) -> Result:
         seeds = range(self.seed, self.seed + self.runs)

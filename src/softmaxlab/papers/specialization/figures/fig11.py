@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import Field
 
 from softmaxlab.core.result import Result
+from softmaxlab.core.spec import Seed
 from softmaxlab.papers.figure import FigureSpec
 from softmaxlab.papers.gather import status_of
 from softmaxlab.papers.specialization.figures.fig12 import Strengths
@@ -42,7 +43,7 @@ class Fig11(FigureSpec):
     eta: Annotated[float, Field(ge=0)] = 1.0
     tau_end: Annotated[float, Field(ge=1.0)] = 3000.0
     samples: Annotated[int, Field(ge=64, le=2**20)] = 2**14
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Seed = 0
 
     def _run(self, device: str) -> Result:
         pairs = [(first, second) for first in self.nu1 for second in self.nu2]

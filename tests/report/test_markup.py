@@ -4,10 +4,10 @@ from xml.dom.minidom import parseString
 
 import pytest
 
-from softmaxlab.papers.errata import errata_file
+from softmaxlab.papers.errata import errata, errata_file
 from softmaxlab.papers.index import CLAIMS, FIGURES
-from softmaxlab.report.places import claims_on, errata, numbers, points_on
-from softmaxlab.report.prose import inline, markdown, plain
+from softmaxlab.report.cross_references import claims_on, errata_on, numbers
+from softmaxlab.report.markup import markdown, prose, sections
 from softmaxlab.report.tex import mathml
 
 
@@ -29,10 +29,12 @@ def test_tex(tex, inside):
 
 
 def test_every_formula_of_the_errata_is_known_and_well_formed():
-    html = "".join(block for _, _, block in markdown(errata_file().read_text(encoding="utf-8")))
+    parts = sections(errata_file().read_text(encoding="utf-8"))
+    html = "".join(f"<h1>{part.title}</h1>{part.body}" for part in parts)
     assert "<mtext>" not in html
     assert html.count("<math>") > 200
-    assert len(parseString(f"<div>{html}</div>").getElementsByTagName("h3")) == len(errata())
+    parseString(f"<div>{html}</div>")
+    assert {part.anchor for part in parts if part.level == 3} == {erratum.anchor for erratum in errata().values()}
 
 
 @pytest.mark.parametrize(
@@ -45,11 +47,25 @@ def test_every_formula_of_the_errata_is_known_and_well_formed():
     ],
 )
 def test_indices_of_plain_sentences(text, html):
-    assert plain(text) == html
+    assert prose(text) == html
 
 
 def test_links_into_the_repository_keep_their_words_only():
-    assert inline("[notation](notation.md)") == '<span title="notation.md in the repository">notation</span>'
+    html = markdown("[notation](notation.md)")
+    assert html == '<p><span title="notation.md in the repository">notation</span></p>\n'
+
+
+@pytest.mark.parametrize(
+    "text", ["<script>alert(1)</script>", "`<script>`", "$<script>$", "x_{<script>}", "[<script>](<script>)"]
+)
+def test_texts_are_escaped(text):
+    for html in (prose(text), markdown(text), mathml(text)):
+        assert "<script>" not in html
+        assert "&lt;" in html
+
+
+def test_formulas_keep_asterisks_and_backslashes():
+    assert markdown(r"$\beta*$ and *so*") == ("<p><math><mrow><mi>β</mi><mo>*</mo></mrow></math> and <em>so</em></p>\n")
 
 
 def test_places():
@@ -60,9 +76,9 @@ def test_places():
 
 
 def test_figures_find_their_claims_and_errata():
-    found = claims_on(FIGURES["polarization/fig13b"], CLAIMS.values())
-    assert "polarization/fig13-relu" in [claim.id for claim in found]
-    assert [p.anchor for p in points_on(FIGURES["polarization/fig13b"], errata())] == [
+    claims = claims_on(FIGURES["polarization/fig13b"], CLAIMS.values())
+    assert "polarization/fig13-relu" in [claim.id for claim in claims]
+    assert [e.anchor for e in errata_on(FIGURES["polarization/fig13b"], errata().values())] == [
         "polarization-19",
         "polarization-20",
     ]
