@@ -10,13 +10,16 @@ from softmaxlab.papers.polarization.bars import Bars, draw_bars, draw_dots, lege
 from softmaxlab.papers.polarization.induction_figures import (
     COST,
     PRESETS,
+    TITLE_PAD,
     bfloat16_in_words,
     in_bfloat16,
     runs_in_words,
 )
+from softmaxlab.papers.polarization.memorised import memorised
 from softmaxlab.papers.polarization.runs import FigureOfRuns, TaskName, chosen, mean, unlike, where
 from softmaxlab.papers.polarization.sink_runs import OF_PAPER, map_order, of_paper
 from softmaxlab.plotting.journal import COLOURS
+from softmaxlab.training import Classification
 from softmaxlab.training.presets import MAPS, VOCABULARIES
 
 if TYPE_CHECKING:
@@ -58,10 +61,11 @@ class FlipRuns(FigureOfRuns):
     source: ClassVar[str] = "varre2026polarization"
     presets: ClassVar[dict[str, dict[str, Any]]] = PRESETS
     cost: ClassVar[dict[str, str]] = COST
-    version: ClassVar[int] = 2  # its result says which vocabularies have runs
+    version: ClassVar[int] = 3  # its result says which vocabularies have runs
 
     task: TaskName = "classification"
     vocabs: Vocabularies = (41, 81, 161)
+    beyond: bool = False  # maps that the paper does not have, too
 
     def panels(self) -> list[tuple[str, Panel]]:
         raise NotImplementedError(f"{type(self).__name__} gives no panels")
@@ -70,7 +74,7 @@ class FlipRuns(FigureOfRuns):
         table = self.table()
         rows = flip_runs(table)
         rows = where(rows, rows["task.vocab"].isin(self.vocabs))
-        maps, panels = map_order(rows), self.panels()
+        maps, panels = map_order(rows, self.beyond), self.panels()
         parts = [[chosen(rows, map=map, **values) for map in maps] for _, values in panels]
         rates = [[each["flips"].dropna().to_numpy() for each in line] for line in parts]
         flat = [(i, j, rate) for i, line in enumerate(rates) for j, each in enumerate(line) for rate in each]
@@ -92,8 +96,13 @@ class FlipRuns(FigureOfRuns):
         axes |= {name: ("run",) for name in ("rate", "rate_panel", "rate_map")}
         vocabs = {int(vocab) for line in parts for each in line for vocab in each["task.vocab"]}
         notes = {"vocabs": list(self.vocabs), "vocabs_with_runs": sorted(vocabs), "unlike": unlike(table, USUAL)}
+        notes["of_paper"] = sum(len(self._paper_vocabs(values)) for _, values in panels) * len(MAPS) * OF_PAPER
         notes["bfloat16"] = in_bfloat16([each for line in parts for each in line])
         return Result(arrays, axes, notes=notes)
+
+    def _paper_vocabs(self, panel: Panel) -> set[int]:
+        """Return the paper's vocabularies that a panel shows."""
+        return {*VOCABULARIES} & {*([panel["task__vocab"]] if "task__vocab" in panel else self.vocabs)}
 
     @staticmethod
     def seen(result: Result) -> str:
@@ -114,13 +123,14 @@ class FlipRuns(FigureOfRuns):
     def draw(cls, result: Result) -> "matplotlib.figure.Figure":
         from matplotlib.figure import Figure
 
-        across = min(2, len(result["panel"]))
+        across = 2 if len(result["panel"]) % 2 == 0 else 1
         down = -(-len(result["panel"]) // across)
         width = 5.6 if across == 2 else 9
         picture = Figure(figsize=(width * across, 2.5 * down + 1.2), layout="constrained")
         for i, ax in enumerate(picture.subplots(down, across, sharey=True, squeeze=False).flat):
             _draw_panel(ax, result, i)
-        picture.suptitle(f"{cls.title}\n({drawn(result)};\n{LEGEND})", fontsize=9)
+        few = "\n".join(filter(None, (memorised(Classification(vocab=v)) for v in result.notes["vocabs_with_runs"])))
+        picture.suptitle("\n".join(filter(None, (cls.title, f"({drawn(result)};", f"{LEGEND})", few))), fontsize=9)
         return picture
 
 
@@ -132,7 +142,7 @@ def _means(result: Result) -> tuple[np.ndarray, np.ndarray]:
 
 def drawn(result: Result) -> str:
     """The number of runs drawn, of those in the paper, at which vocabularies, and what was left out."""
-    of_paper = len(result["panel"]) * len({*result.notes["vocabs"]} & {*VOCABULARIES}) * len(MAPS) * OF_PAPER
+    of_paper = result.notes["of_paper"]
     runs, paper, ended, behind = (int(result[name].sum()) for name in ("runs", "paper", "ended", "behind"))
     left_out = ((runs - ended, "diverged"), (ended - behind, "without flip rates"))
     parts = [runs_in_words(runs, paper, of_paper), *(f"{n} {why}, left out" for n, why in left_out if n)]
@@ -154,5 +164,5 @@ def _draw_panel(ax: "Axes", result: Result, i: int) -> None:
     for j in range(len(result["map"])):
         rates = result["rate"][(result["rate_panel"] == i) & (result["rate_map"] == j)]
         draw_dots(ax, j, rates, COLOURS[1])
-    ax.set_title(result["panel"][i], fontsize=9)
+    ax.set_title(result["panel"][i], fontsize=9, pad=TITLE_PAD)
     ax.set_ylabel("flip rate", fontsize=9)

@@ -49,20 +49,15 @@ def seen_maps(result: Result) -> str:
 
 
 def seen_positions(result: Result) -> str:
-    """In how many pairs of settings that differ in positions alone the one without them has more sinks."""
-    across = result.notes["across"]  # panels of one kind of positions
-    share = result["share"].reshape(-1, across, *result["share"].shape[1:])
-    bare = np.array([str(name).startswith("no positions") for name in result["panel"][::across]])
-    without, other = np.broadcast_arrays(share[bare][:1], share[~bare]) if bare.any() else (share[:0], share[:0])
-    known = np.isfinite(without) & np.isfinite(other)
-    if not known.any():
-        return _nothing(result, "no setting has sink scores both with and without positions")
-    without, other = without[known], other[known]
+    """Say in how many pairs of runs that differ in positions alone the one without them has more sinks."""
+    without, other = result["pair"][np.isfinite(result["pair"]).all(axis=1)].T
+    if not len(other):
+        return _nothing(result, "no two runs differ in positions alone")
     more = without.mean() > other.mean()
     return (
-        f"Without positions more heads are sinks in {(without > other).sum()} of {len(other)} pairs of settings that"
-        f" differ in positions alone, on average {without.mean():.2f} against {other.mean():.2f}:"
-        f" {'more' if more else 'not more'} sinks."
+        f"Of {len(other)} pairs of solved runs that differ in positions alone the one without positions has more sink"
+        f" heads in {(without > other).sum()} and fewer in {(without < other).sum()}; on average"
+        f" {without.mean():.2f} against {other.mean():.2f} of the heads: {'more' if more else 'not more'} sinks."
     )
 
 

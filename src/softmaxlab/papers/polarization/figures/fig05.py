@@ -14,6 +14,7 @@ from softmaxlab.core.spec import Seed
 from softmaxlab.papers.figure import FigureSpec
 from softmaxlab.papers.gather import status_of
 from softmaxlab.papers.polarization.figures.fig01 import MapName
+from softmaxlab.papers.polarization.memorised import memorised
 from softmaxlab.plotting.lines import draw_lines, label
 from softmaxlab.training import Classification, Run
 
@@ -98,17 +99,6 @@ class Fig05(FigureSpec):
         few = memorised(Classification(vocab=result.notes["vocab"]))
         picture.suptitle(f"{Fig05.title}\n{few}" if few else Fig05.title, fontsize=11)
         return picture
-
-
-def memorised(task: Classification) -> str:
-    """Says how few inputs a task has, if each of its groups has just as many tokens as a sequence; else nothing."""
-    if (task.vocab - 1) // task.labels > task.tokens:
-        return ""
-    pairs = task.labels * (task.labels - 1)
-    return (
-        f"Vocabulary {task.vocab}: groups of {task.tokens} and sequences of {task.tokens} distinct tokens, so there "
-        f"are {task.labels} inputs in all\n(as sets) and {pairs} ordered pairs of labels: memorised sets, not a sample"
-    )
 
 
 def _shares(weights: np.ndarray) -> np.ndarray:
