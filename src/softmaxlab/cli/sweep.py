@@ -108,7 +108,7 @@ def command(
         print_sweep(plan.name, work, files, json)  # what there is
         raise
     print_sweep(plan.name, work, files, json)
-    if work.told_bad():
+    if work.warning():
         raise typer.Exit(1)
 
 

@@ -11,7 +11,7 @@ from pydantic import model_validator
 from softmaxlab.core.result import Result
 from softmaxlab.core.spec import Seed as Seed
 from softmaxlab.papers.table_figure import COMMITTED, TableFigure
-from softmaxlab.studies.study_numbers import Number, compared, told
+from softmaxlab.studies.study_numbers import Number, compared, listed
 
 if TYPE_CHECKING:
     import pandas
@@ -68,7 +68,7 @@ class Study(TableFigure):
 
     @staticmethod
     def numbers(table: "pandas.DataFrame") -> list[Number]:
-        """What the study reports of its rows."""
+        """The numbers that the study reports of its rows."""
         raise NotImplementedError
 
     def reference(self) -> list[Number]:
@@ -80,16 +80,15 @@ class Study(TableFigure):
         """The numbers; of rows that were made, beside the committed ones."""
         study = result.spec
         assert isinstance(study, Study)
-        found = study.numbers(result.to_pandas())
+        numbers = study.numbers(result.to_pandas())
         other = [name for name in study.alike if getattr(study, name) != type(study).model_fields[name].default]
         if study.runs == "committed":
-            said = told(found)
+            said = listed(numbers)
         elif other:
-            said = (
-                f"{told(found)}\nNot compared with the committed numbers, which are of another {' and '.join(other)}."
-            )
+            why = f"Not compared with the committed numbers, which are of another {' and '.join(other)}."
+            said = f"{listed(numbers)}\n{why}"
         else:
-            said = compared(found, study.reference())
+            said = compared(numbers, study.reference())
         return f"{said}\nIn brackets: {study.intervals}."
 
     def _run(self, device: str) -> Result:
