@@ -49,13 +49,13 @@ def try_architecture(kind: str, model_type: str, class_name: str) -> Trial:
     """Build a tiny model and measure it both ways."""
     trial = Trial(kind, model_type, class_name, NOT_BUILT)
     try:
-        model = _runnable(kind, model_type, class_name)
+        model = _runnable(model_type, class_name)
     except SpecError as error:
         trial.reason = first_sentence(error)
         return trial
     for eager in (False, True):
         try:
-            trial.statistics, trial.logits = _measure(model, kind, eager)
+            trial.statistics, trial.logits = _measure(model, eager)
         except SpecError as error:
             trial.reason = str(error)
             continue
@@ -68,14 +68,14 @@ def try_architecture(kind: str, model_type: str, class_name: str) -> Trial:
     return trial
 
 
-def _runnable(kind: str, model_type: str, class_name: str) -> Any:
+def _runnable(model_type: str, class_name: str) -> Any:
     """The first tiny model that reads a text, in float64 if it can."""
     reason = SpecError("no recipe")
     for model in tiny_models(model_type, class_name):
         for dtype in (torch.float64, torch.float32):
             try:
                 model.to(dtype)
-                finite = all(torch.isfinite(_logits(model, _inputs(kind, padding))).all() for padding in PADDINGS)
+                finite = all(torch.isfinite(_logits(model, _inputs(model, padding))).all() for padding in PADDINGS)
             except Exception as error:  # any: sizes that do not fit show in many ways
                 reason = error
                 continue
@@ -85,7 +85,7 @@ def _runnable(kind: str, model_type: str, class_name: str) -> Any:
     raise SpecError(f"does not run: {type(reason).__name__}: {first_sentence(reason)}")
 
 
-def _inputs(kind: str, padding: str) -> dict[str, Tensor]:
+def _inputs(model: Any, padding: str) -> dict[str, Tensor]:
     draw = torch.Generator().manual_seed(1)
     ids = torch.randint(5, 95, (SEQUENCES, TOKENS), generator=draw)
     batch = {"input_ids": ids}
@@ -93,7 +93,7 @@ def _inputs(kind: str, padding: str) -> dict[str, Tensor]:
         mask = torch.ones_like(ids)
         mask[0, slice(-PADS, None) if padding == "right" else slice(0, PADS)] = 0
         batch["attention_mask"] = mask
-    if kind == "encoder–decoder":
+    if model.config.is_encoder_decoder:
         batch["decoder_input_ids"] = torch.randint(5, 95, (SEQUENCES, DECODED), generator=draw)
     return batch
 
@@ -111,11 +111,11 @@ def _logits(model: Any, batch: dict[str, Tensor]) -> Tensor:
     return logits.flatten(0, 1)
 
 
-def _measure(model: Any, kind: str, eager: bool) -> tuple[float | None, float]:
+def _measure(model: Any, eager: bool) -> tuple[float | None, float]:
     """Largest difference of statistics from eager weights, and of logits from those without us."""
     statistics, moved, compared = 0.0, 0.0, False
     for padding in PADDINGS:
-        batch = _inputs(kind, padding)
+        batch = _inputs(model, padding)
         plain = _logits(model, batch)
         watcher = watch(model, eager=eager)
         with watcher:
