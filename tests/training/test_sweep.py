@@ -324,10 +324,10 @@ def test_rows_of_the_json_document_are_json_through_and_through(capsys):
 def test_words_that_look_like_lists_stay_words():
     import pandas
 
-    from softmaxlab.cli.sweep import _plain
+    from softmaxlab.training.table_overview import json_rows
 
     cells = {"key": "k", "sentence": "[1]", "name": "[seen", "score": "[[1e999, null], [-2e-09, 3]]", "x": float("inf")}
-    (row,) = _plain(pandas.DataFrame([cells]))
+    (row,) = json_rows(pandas.DataFrame([cells]))
     assert row == {"key": "k", "sentence": "[1]", "name": "[seen", "score": [[None, None], [-2e-9, 3]], "x": None}
 
 

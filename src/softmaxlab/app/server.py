@@ -10,6 +10,7 @@ import logging
 import socket
 import threading
 from pathlib import Path
+from socketserver import BaseServer
 from typing import Any
 
 from dash import ClientsideFunction, Dash, Input, Output, dcc, html
@@ -94,7 +95,7 @@ def serve(app: Dash, opened: socket.socket) -> None:
     port = opened.getsockname()[1]
     server = make_server(HOST, port, app.server, threaded=True, fd=opened.fileno())
     try:
-        server.serve_forever()
+        BaseServer.serve_forever(server)  # werkzeug's own would swallow Ctrl-C, and with it the exit code
     finally:
         server.server_close()
         opened.close()

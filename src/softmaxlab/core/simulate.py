@@ -32,9 +32,9 @@ def simulate(spec: Spec, store: Store | str | Path | None = None, device: str = 
     check_device(device)
     if isinstance(store, (str, Path)):
         store = Store(store)
-    if store is not None and (found := store.get(spec)) is not None:
-        _say_if_other(found)
-        return found
+    if store is not None and (stored := store.get(spec)) is not None:
+        _say_if_other(stored)
+        return stored
     check_cost([spec])
     if kernels := sys.modules.get(KERNELS):
         kernels.forget_used()
@@ -49,14 +49,14 @@ def simulate(spec: Spec, store: Store | str | Path | None = None, device: str = 
     return result
 
 
-def _say_if_other(found: Result) -> None:
+def _say_if_other(stored: Result) -> None:
     """Say that a stored result is of other versions: its last digits may differ from what is computed now."""
-    made = found.provenance.get("versions") or {}
+    made = stored.provenance.get("versions") or {}
     other = [f"{name} {made[name]}, now {now}" for name, now in _versions().items() if made.get(name, now) != now]
     if other:
         log.info(
             "the stored result %s was computed with other versions (%s)",
-            found.spec.key if found.spec else "",
+            stored.spec.key if stored.spec else "",
             "; ".join(other),
         )
 
@@ -88,7 +88,7 @@ def _provenance(seconds: float, device: str) -> dict:
 
 
 def _threads() -> int | None:
-    """Of torch, on whose number the last digits of its sums depend; None if it is not in use."""
+    """The number of threads of torch, on which the last digits of its sums depend; None if torch is not in use."""
     return sys.modules["torch"].get_num_threads() if "torch" in sys.modules else None
 
 

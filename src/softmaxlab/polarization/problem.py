@@ -1,4 +1,4 @@
-"""What is learned: a loss of the output of a model, and where the parameters start. Flow and Descent share it.
+"""The problem to be learned, shared by Flow and Descent: a loss of a model's output, and where the parameters start.
 
     L(V σ(a))   with ℓ from losses.py, σ from softmaxlab.attention, the model from models.py
 
@@ -83,7 +83,7 @@ class Problem(Spec):
         return {name: self.given(name) for name in self.model_of().axes}
 
     def size(self) -> int:
-        """How many numbers the parameters are."""
+        """The number of numbers in the parameters."""
         return sum(array.size for array in self.start().values())
 
     def record_memory(self, points: int) -> float:

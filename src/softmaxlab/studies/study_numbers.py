@@ -8,7 +8,6 @@ import numpy as np
 from softmaxlab.errors import SpecError
 
 LEVEL = 0.975  # of two-sided 95 % intervals
-Z = 1.959964  # the normal quantile of it
 
 
 @dataclass(frozen=True)
@@ -46,9 +45,16 @@ def range_of(n: int, x: np.ndarray) -> tuple[float, float, float]:
 
 
 def wilson(right: np.ndarray | float, n: np.ndarray | int) -> tuple[np.ndarray, np.ndarray]:
-    """Wilson's 95 % interval of a share of n."""
-    middle, half = right + Z**2 / (2 * n), Z * np.sqrt(right * (1 - right) / n + Z**2 / (4 * n**2))
-    return (middle - half) / (1 + Z**2 / n), (middle + half) / (1 + Z**2 / n)
+    """Wilson's 95 % interval of a share of n; NaN of a share that is NaN."""
+    from scipy.stats import binomtest
+
+    def bounds(share: float, number: int) -> tuple[float, float]:
+        if np.isnan(share):
+            return np.nan, np.nan
+        return binomtest(round(share * number), int(number)).proportion_ci(2 * LEVEL - 1, method="wilson")
+
+    low, high = np.vectorize(bounds, otypes=[float, float])(right, n)
+    return low, high
 
 
 def counted(name: str, right: np.ndarray) -> Number:
@@ -64,7 +70,7 @@ def wider(number: Number, low: float | np.ndarray, high: float | np.ndarray) -> 
     return replace(number, low=min(number.low, float(low)), high=max(number.high, float(high)))
 
 
-def told(numbers: Iterable[Number]) -> str:
+def listed(numbers: Iterable[Number]) -> str:
     return ";\n".join(f"{number.name}: {number}" for number in numbers) + "."
 
 
@@ -73,7 +79,7 @@ def compared(made: Iterable[Number], committed: Iterable[Number]) -> str:
     made, known = list(made), {number.name: number for number in committed}
     pairs = [(number, known[number.name]) for number in made if number.name in known]
     if not pairs:
-        return told(made)
+        return listed(made)
     lines: dict[str, list[str]] = {"DIFFERS": [], "agrees": [], "cannot be compared": []}
     for a, b in pairs:
         verdict = "cannot be compared" if np.isnan([a.value, b.value]).any() else "agrees" if a.agrees(b) else "DIFFERS"

@@ -11,8 +11,7 @@ from copy import deepcopy
 import numpy as np
 
 from softmaxlab.polarization.flow.kinks import Cap, Kinks, Point, Support, Zeros
-from softmaxlab.polarization.flow.tied_kinks import TiedCap, TiedZeros
-from softmaxlab.polarization.flow.tied_support import TiedSupport
+from softmaxlab.polarization.flow.tied_kinks import TiedCap, TiedSupport, TiedZeros
 from softmaxlab.polarization.losses import Loss
 from softmaxlab.polarization.maps import SOFTMAX, VectorMap, centred
 from softmaxlab.polarization.models import Parameters
@@ -85,7 +84,7 @@ class Field:
         return np.concatenate([velocity[name].ravel() for name in self.places])
 
     def unit(self, y: np.ndarray) -> float:
-        """How large a guard's number counts as 1: guards of small scores are small."""
+        """The size of a guard that counts as 1: guards of small scores are small."""
         at = {name: y[where].reshape(shape) for name, (where, shape) in self.places.items()} | self.still
         return min(1.0, float(np.abs(self.model.scores(at)).max()))
 
