@@ -66,13 +66,14 @@ def measure_heads(
     eps: float = SINK_EPS,
     eager: bool = False,
     with_loss: bool = False,
+    queries: int | None = None,
 ) -> HeadTables:
     """Return all tables over batches of model inputs. Ctrl-C ends it early with what there is, and without a loss."""
     batches = list(batches)
     if not batches:
         raise SpecError("batches must hold at least one batch, got none")
     interrupted, tokens, sums = False, 0, []
-    watcher = watch(model, statistics=statistics, eps=eps, eager=eager)
+    watcher = watch(model, statistics=statistics, eps=eps, eager=eager, queries=queries)
     try:
         with evaluating(model), torch.no_grad(), watcher, Progress(len(batches), "batches") as progress:
             for batch in batches:

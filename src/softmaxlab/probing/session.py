@@ -160,7 +160,7 @@ class ProbeSession:
     def _measure(self, loaded: Loaded, inputs: ProbeInputs) -> HeadTables:
         options, has_loss = self.options, not lacks_loss(loaded.model)
         return measure_heads(
-            loaded.model, inputs.batches, options.statistics, options.eps, options.eager, with_loss=has_loss
+            loaded.model, inputs.batches, options.statistics, options.eps, options.eager, has_loss, options.queries
         )
 
     def _measure_model(self) -> None:

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Literal
 
 import pandas
+import torch
 from torch import Tensor, nn
 
 from softmaxlab.errors import SpecError, unknown
@@ -23,6 +24,7 @@ from softmaxlab.probing.streaming.call import AttentionCall
 from softmaxlab.probing.streaming.eager import capture_weights, eager_sites
 from softmaxlab.probing.streaming.fast import fast_sums
 from softmaxlab.probing.streaming.pattern import pattern_sums
+from softmaxlab.probing.streaming.sampled_rows import FEWEST, SampledRows
 from softmaxlab.probing.streaming.sites import Site, root
 from softmaxlab.probing.streaming.sums import sums_of, value_sums
 from softmaxlab.probing.streaming.tables import Measured, heads_table, profile_table, sinks_table
@@ -40,7 +42,9 @@ class watch:
     `every` counts forward passes of the outermost model, of training and of evaluation alike, each micro-batch for
     itself (`generate` is one pass), and measures each N-th; `SinkMonitor` and `SinkCallback` count optimizer steps.
     `eps`: the weight above which a key counts as a sink of a sequence. `eager`:
-    through the weights that the model itself returns, for models whose attention cannot be replaced.
+    through the weights that the model itself returns, for models whose attention cannot be replaced. `queries`: in
+    longer calls of softmax attention measure a sample of so many queries, drawn from `seed`; each mean then has its
+    standard error in a column `…_sampling_se`.
     """
 
     def __init__(
@@ -50,6 +54,8 @@ class watch:
         statistics: Statistics = "full",
         eps: float = SINK_EPS,
         eager: bool = False,
+        queries: int | None = None,
+        seed: int = 0,
     ) -> None:
         if statistics not in ("full", "fast"):
             raise unknown("statistics", statistics, ("full", "fast"))
@@ -57,6 +63,9 @@ class watch:
             raise SpecError(f"every must be a whole number from 1, got {every!r}")
         if not 0 < eps < 1:
             raise SpecError(f"eps must lie between 0 and 1, got {eps!r}")
+        if queries is not None and not (isinstance(queries, int) and queries >= FEWEST):
+            raise SpecError(f"queries must be a whole number from {FEWEST}, or None for all, got {queries!r}")
+        self.queries, self._generator = queries, torch.Generator().manual_seed(seed)
         self.model, self.every, self.statistics, self.eps, self.eager = model, every, statistics, eps, eager
         self.tallies: dict[str, Tally] = {}
         self._sites: dict[str, Site] = {}
@@ -123,6 +132,10 @@ class watch:
         if not self._tracker.running(state.site):
             return
         layout = self._tracker.layout(state.site, call.shape, call.mask, call.q.device)
+        whole, sample = layout, self._sample(state, call)
+        if sample is not None:
+            call, out = call.of_queries(sample.index), out.index_select(1, sample.index)
+            layout = replace(layout, counted=layout.counted.index_select(1, sample.index))
 
         def measure(rows: slice, keys: int, counted: Tensor) -> TileStatistics:
             if state.weigh is None:
@@ -131,8 +144,18 @@ class watch:
             return replace(tile, max_logit=call.scores(rows, keys).amax(dim=-1))
 
         fast = fast_sums(call, layout) if self.statistics == "fast" and state.weigh is None else None
-        sums, first, total = fast or sums_of(call, layout, measure)
-        self._tally(state.site).add(sums | value_sums(call.v, layout, first, total, out), layout)
+        sums, first, total = fast or sums_of(call, layout, measure, sample)
+        tally = self._tally(state.site)
+        tally.add(sums | value_sums(call.v, layout, first, total, out, sample), whole)
+        if sample is not None:
+            tally.add_variance(sample.variance)
+
+    def _sample(self, state: SiteState, call: AttentionCall) -> SampledRows | None:
+        """The queries of a call that are measured; None for all of them."""
+        rows = call.lengths[0]
+        if self.queries is None or rows <= self.queries or state.weigh is not None or self.statistics == "fast":
+            return None
+        return SampledRows.draw(rows, self.queries, self._generator, call.q.device)
 
     def _add_weights(self, site: Site, weights: Tensor) -> None:
         if self._tracker.running(site):

@@ -73,7 +73,17 @@ class Tally:
     profile: Tensor | None = None  # Σ over sequences of α_k [H, position from the first token]
     profiled: Tensor | None = None  # how many sequences have that position [position]
     sinks: Counter = field(default_factory=Counter)  # (head, position, token) → sequences in which it is a sink
+    variance: dict[str, Tensor] = field(default_factory=dict)  # [H] of ΣS, from sampling queries
     _pending: PendingSequences | None = None
+
+    def add_variance(self, variance: dict[str, Tensor]) -> None:
+        """Add what one sampled call brought; calls are sampled independently of each other."""
+        for name, part in variance.items():
+            self.variance[name] = self.variance[name] + part if name in self.variance else part
+
+    def sampling_error(self, name: str) -> Tensor | None:
+        """Standard error of a mean from sampling queries; None if all were measured."""
+        return self.variance[name].sqrt() / self.ratios[name].n if name in self.variance else None
 
     def add(self, sums: Sums, layout: SequenceLayout) -> None:
         """Sums of one call: of new sequences, or of more queries of the pending ones."""
