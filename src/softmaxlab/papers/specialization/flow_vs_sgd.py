@@ -17,7 +17,7 @@ from softmaxlab.core.simulate import simulate
 from softmaxlab.core.spec import Seed
 from softmaxlab.papers.figure import FigureSpec
 from softmaxlab.papers.gather import gather, status_of
-from softmaxlab.papers.specialization.head_paths import NOTHING, listed
+from softmaxlab.papers.specialization.head_paths import NOTHING, kinds_of, listed
 from softmaxlab.plotting import specialization as curves
 from softmaxlab.plotting.lines import label
 from softmaxlab.plotting.map_styles import CALLED, THREE, MapName
@@ -65,7 +65,7 @@ class FlowAgainstSGD(FigureSpec):
         for kind, family in families.items():
             arrays |= {f"{kind}_{name}": _as_long(family[name], len(arrays["tau"])) for name in GATHERED}
             axes |= {f"{kind}_{name}": family.axes[name] for name in GATHERED}
-        numbers = _compared(arrays)
+        numbers = _compared(arrays) | {"certificate": kinds_of(kinds["exact_p"])}
         axes |= {name: ("map",) for name in numbers}
         settings = {"dim": self.dim, "batch": self.batch, "lr": self.lr}
         return Result({**arrays, **numbers, **settings}, axes, status_of(list(families.values()), list(families)))
@@ -192,7 +192,7 @@ def _draw_row(row: Any, result: Result, i: int) -> None:
     if half > visible:  # else they have only begun to, and half of that means nothing
         apart += f", half at {half:.0f}"
     apart = apart if np.isfinite(visible) else f"no separation along this one by τ = {tau[-1]:.0f}"
-    label(loss, "", "loss", CALLED[str(result["map"][i])])
+    label(loss, "", "loss", f"{CALLED[str(result['map'][i])]}: {result['certificate'][i]} at τ = {tau[-1]:.3g}")
     label(first, "", curves.feature_name(0))
     label(second, "", curves.feature_name(1), apart)
     label(overlaps, "", "$q_{hh'}$", within)

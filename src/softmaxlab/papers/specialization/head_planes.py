@@ -66,7 +66,7 @@ class HeadPlanes(FigureSpec):
 
     def _run(self, device: str) -> Result:
         labels, flows = zip(*self.panels())
-        runs = _finer_where_needed(flows)
+        runs = finer_where_needed(flows)
         most = max(flow.model.heads for flow in flows)
         family = gather([_with_heads(run, most) for run in runs], labels, "panel", ("m", "loss"))
         signal = np.stack([outline(flow.model.prior) for flow in flows])
@@ -79,7 +79,7 @@ class HeadPlanes(FigureSpec):
         return draw_planes(result)
 
 
-def _finer_where_needed(flows: Sequence[Flow]) -> list[Result]:
+def finer_where_needed(flows: Sequence[Flow]) -> list[Result]:
     """The flows, with `FINER` times the samples where they rest on their own samples only."""
     runs = flow_many(flows)
     few = [i for i, kind in enumerate(kinds_of(runs)) if kind in ("undersampled", "saddle")]

@@ -92,7 +92,7 @@ def follow(spec: FlowSettings, run: Run) -> Path:
             found = np.concatenate(list(integrate(velocity, velocity.jacobian, velocity.start, stretch, run)))
         else:
             velocity = velocity.narrowed(last, own, FINER * first.points)
-            velocity, last = _settled(velocity, looked, end)
+            velocity, last = _settled(velocity, looked, looked.slope, looked.jacobian, end)
             stretch, found = np.array([0.0, end]), np.stack([last, last])
         path.tau = np.append(path.tau, end + stretch[1 : len(found)])
         path.rows = np.vstack([path.rows, first.joined(*velocity.split(found[1:]))])
@@ -122,15 +122,16 @@ def _in_r(looked: Looked) -> bool:
     return bool(shares[looked.velocity.blocks["r"]].sum() > shares.sum() / 2)
 
 
-def _settled(velocity: Velocity, looked: Looked, tau: float) -> tuple[Velocity, np.ndarray]:
+def _settled(
+    velocity: Velocity, looked: Looked, slope: np.ndarray, jacobian: np.ndarray, tau: float
+) -> tuple[Velocity, np.ndarray]:
     """The corrected velocity and its rest point, or where it is after `ANCHORS` corrections."""
 
     def taken(x: np.ndarray) -> np.ndarray:
         return velocity.joined(*looked.velocity.split(x[None]))[0]
 
     y = anchor = velocity.start
-    jacobian = velocity.widened(looked.jacobian, looked.velocity)
-    here = velocity.corrected(y, taken(looked.slope), looked.samples, jacobian)
+    here = velocity.corrected(y, taken(slope), looked.samples, velocity.widened(jacobian, looked.velocity))
     if looked.way is not None:
         y = y + ASIDE * taken(looked.way)
     for k in range(ANCHORS):

@@ -14,7 +14,7 @@ from softmaxlab.core.result import Result
 from softmaxlab.core.spec import Seed
 from softmaxlab.papers.figure import FigureSpec
 from softmaxlab.papers.gather import gather, status_of
-from softmaxlab.papers.specialization.head_paths import LEARNT, NOTHING, count
+from softmaxlab.papers.specialization.head_paths import LEARNT, NOTHING, count, kinds_of, listed
 from softmaxlab.plotting.journal import COLOURS
 from softmaxlab.plotting.lines import label
 from softmaxlab.specialization import FlippingSpike, Flow, SingleLocation, flow_many
@@ -64,9 +64,11 @@ class Fig08(FigureSpec):
             "difference": new["m"][:, :, 0] - same["m"][:, :, 0],
             "samples": self.samples,
             "step": self.step,
+            "certificate": kinds_of(flows).reshape(2, self.runs),
         }
         axes = {name: ("run", "tau", "head", "feature") for name in ("m_new", "m_same")}
         axes |= {"run": ("run",), "tau": ("tau",), "difference": ("run", "tau", "feature")}
+        axes |= {"certificate": ("sampling", "run")}
         return Result(arrays, axes, status_of((new, same), ("new samples", "same samples")))
 
     def flow(self, sampling: Literal["fresh", "plain"], seed: int) -> Flow:
@@ -116,7 +118,7 @@ class Fig08(FigureSpec):
         label(heads, "τ", "$m_{1f}$", "the first head, first run")
         paper = "" if result["samples"] == PAPER_SAMPLES else f", the paper has {PAPER_SAMPLES:,}"
         end = "" if result.status.ok else f"\n{result.status}"
-        figure.suptitle(
-            f"{Fig08.title} ({result['samples']:,} samples{paper}; Euler, step {result['step']:g}){end}", fontsize=11
-        )
+        rest = f"flows are {listed(sorted(set(result['certificate'].ravel())))} at τ = {tau[-1]:g}"
+        note = f"{result['samples']:,} samples{paper}; Euler, step {result['step']:g}; {rest}"
+        figure.suptitle(f"{Fig08.title}\n({note}){end}", fontsize=11)
         return figure
