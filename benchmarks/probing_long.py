@@ -1,10 +1,10 @@
 """Statistics of a long sequence from a sample of its queries: `python benchmarks/probing_long.py`.
 
 A Llama of 4 layers × 8 heads, width 64, random weights, one sequence, float32, one thread, 1,024 queries sampled. A
-pass is measured once: `own` is the processor time of the model itself, `measuring` that of the statistics in the same pass,
-and `extra_MB` the growth of the peak memory over a pass of the same model on the same tokens with nothing measured (at
-131,072 tokens, to save a pass of minutes: over the model before any pass). At 16,384 tokens the sample is compared with
-all queries: how many of the means are how many standard errors apart.
+pass is measured once: `own` is the processor time of the model itself, `measuring` that of the statistics in the same
+pass. `extra_MB` is the growth of the peak memory over a pass of the same model on the same tokens with nothing measured
+(at 131,072 tokens, to save a pass of minutes, over the model before any pass). At 16,384 tokens the sample is compared
+with all queries: how many of the means are how many standard errors apart.
 """
 
 import json

@@ -605,6 +605,16 @@ def test_ctrl_c_in_the_middle_of_a_real_process(folder):
 # a real model
 
 
+def test_sampled_queries_have_their_standard_error(capsys, folder):
+    found = told(capsys, str(folder), *SMALL, "--queries", "16")
+    assert found["settings"]["queries"] == 16
+    assert all(0 < row["entropy_sampling_se"] < row["entropy"] for row in found["heads"])
+    assert "entropy_sampling_se" not in told(capsys, str(folder), *SMALL)["heads"][0]
+    refused(capsys, "--queries must be at least 16, got 3", str(folder), "--queries", "3")
+    refused(capsys, "--queries samples what --statistics full", str(folder), "--queries", "16", "--statistics", "fast")
+    refused(capsys, "--eager and --queries exclude each other", str(folder), "--queries", "16", "--eager")
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("demo_cache")
 def test_the_demo_model_shows_its_sink(capsys):

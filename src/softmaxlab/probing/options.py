@@ -21,7 +21,8 @@ from softmaxlab.probing.text import DEFAULT, Bos
 from softmaxlab.probing.watch import Statistics
 
 EXCLUSIVE = (  # pairs of options that cannot be used together
-    ("eager", "swap"), ("eager", "mitigate"), ("eager", "prune"), ("eager", "check"), ("eager", "queries"), ("device", "device_map"),
+    ("eager", "swap"), ("eager", "mitigate"), ("eager", "prune"), ("eager", "check"), ("eager", "queries"),
+    ("device", "device_map"),
     ("revisions", "compare"), ("revisions", "swap"), ("revisions", "mitigate"), ("revisions", "prune"),
     ("revisions", "check"),
 )  # fmt: skip
@@ -29,8 +30,8 @@ MOST_LAYERS = 10_000  # more than any model has
 LARGEST = 2**31  # of a whole number: beyond, no tensor has room, and no generator takes the seed
 SMALLEST = {"length": 2, "samples": 1, "batch_size": 1, "seed": 0, "prune": 1, "queries": FEWEST}
 RECORDED = (  # options that a report records one by one
-    "bos", "eps", "seed", "batch_size", "statistics", "queries", "eager", "device", "device_map", "mitigate", "prune", "rule",
-    "compare_logits",
+    "bos", "eps", "seed", "batch_size", "statistics", "queries", "eager", "device", "device_map", "mitigate", "prune",
+    "rule", "compare_logits",
 )  # fmt: skip
 
 
@@ -76,7 +77,8 @@ class ProbeOptions:
 
     `compare`, `swap` and `revisions` are measured as further subjects; `attention` names heads (layer, head) whose
     patterns are kept; `mitigate`, `prune` and `check` add parts to the report; `layers` limits the printed table.
-    `queries` measures a sample of each sequence's queries. `rule` says how heads are removed. `compare_logits` stops the probe if measuring changes the model's output.
+    `queries` measures a sample of each sequence's queries. `rule` says how heads are removed. `compare_logits` stops
+    the probe if measuring changes the model's output.
     """
 
     model: str
