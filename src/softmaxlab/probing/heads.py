@@ -1,7 +1,7 @@
 """The heads of a model on batches of text: `measure_heads` runs the model once and returns every table."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pandas
@@ -30,6 +30,8 @@ class HeadTables:
     tokens: int  # that went into the model, padding not counted
     interrupted: bool = False
     loss: Loss | None = None
+    tokens_by_layer: pandas.DataFrame = field(default_factory=pandas.DataFrame)  # sinks and massive ones
+    sequences: int = 0
 
 
 def probe(
@@ -73,7 +75,8 @@ def measure_heads(
     if not batches:
         raise SpecError("batches must hold at least one batch, got none")
     interrupted, tokens, sums = False, 0, []
-    watcher = watch(model, statistics=statistics, eps=eps, eager=eager, queries=queries)
+    keeps_tokens = statistics == "full" and not eager
+    watcher = watch(model, statistics=statistics, eps=eps, eager=eager, queries=queries, tokens=keeps_tokens)
     try:
         with evaluating(model), torch.no_grad(), watcher, Progress(len(batches), "batches") as progress:
             for batch in batches:
@@ -93,7 +96,9 @@ def measure_heads(
     profile, sinks = (watcher.profile(), watcher.sinks()) if statistics == "full" else (empty, empty)
     tables = (watcher.report(), watcher.report("cross"), watcher.activations(), profile, sinks)
     loss = Loss.from_sums(sums) if with_loss and not interrupted else None
-    return HeadTables(*tables, eps=eps, tokens=tokens, interrupted=interrupted, loss=loss)
+    extra: Any = {"tokens_by_layer": watcher.tokens()} if keeps_tokens else {}
+    sequences = max(tally.closed().sequences for tally in watcher.tallies.values())
+    return HeadTables(*tables, eps=eps, tokens=tokens, interrupted=interrupted, loss=loss, sequences=sequences, **extra)
 
 
 def _tokens(batch: Batch) -> int:

@@ -30,8 +30,10 @@ from softmaxlab.probing.streaming.sums import sums_of, value_sums
 from softmaxlab.probing.streaming.tables import Measured, heads_table, profile_table, sinks_table
 from softmaxlab.probing.streaming.tally import Tally
 from softmaxlab.probing.streaming.tiles import TileStatistics, softmax_tile, weights_tile
+from softmaxlab.probing.streaming.tokens import KEY, tokens_table
 from softmaxlab.probing.streaming.tracker import ForwardTracker
 
+SINK_COLUMNS = ["sequence", "position", "token", "sink_heads", "sink_weight"]
 Statistics = Literal["full", "fast"]
 
 
@@ -44,7 +46,8 @@ class watch:
     `eps`: the weight above which a key counts as a sink of a sequence. `eager`:
     through the weights that the model itself returns, for models whose attention cannot be replaced. `queries`: in
     longer calls of softmax attention measure a sample of so many queries, drawn from `seed`; each mean then has its
-    standard error in a column `…_sampling_se`.
+    standard error in a column `…_sampling_se`. `tokens=True` keeps which tokens of which sequences are
+    sinks or massive.
     """
 
     def __init__(
@@ -56,6 +59,7 @@ class watch:
         eager: bool = False,
         queries: int | None = None,
         seed: int = 0,
+        tokens: bool = False,
     ) -> None:
         if statistics not in ("full", "fast"):
             raise unknown("statistics", statistics, ("full", "fast"))
@@ -65,6 +69,9 @@ class watch:
             raise SpecError(f"eps must lie between 0 and 1, got {eps!r}")
         if queries is not None and not (isinstance(queries, int) and queries >= FEWEST):
             raise SpecError(f"queries must be a whole number from {FEWEST}, or None for all, got {queries!r}")
+        if tokens and (statistics == "fast" or eager):
+            raise SpecError("tokens=True needs statistics='full' and the model's own forward, not eager=True")
+        self._keeps_tokens = tokens
         self.queries, self._generator = queries, torch.Generator().manual_seed(seed)
         self.model, self.every, self.statistics, self.eps, self.eager = model, every, statistics, eps, eager
         self.tallies: dict[str, Tally] = {}
@@ -79,6 +86,7 @@ class watch:
             self._tracker = ForwardTracker(sites, self.every)
             stack.callback(self._tracker.close)
             self._activations = Activations(root(self.model), sites, self._tracker)
+            self._activations.massive = [] if self._keeps_tokens else None
             stack.callback(self._activations.close)
             self._entered = stack.pop_all()
         return self
@@ -120,6 +128,19 @@ class watch:
     def activations(self) -> pandas.DataFrame:
         """The largest |h| after each layer, where it stands, and how far it is from the median."""
         return self._activations.table()
+
+    def tokens(self) -> pandas.DataFrame:
+        """Which tokens of which sequences are sinks or massive, by layer; needs `tokens=True`."""
+        if not self._keeps_tokens:
+            raise SpecError("tokens are kept by watch(model, tokens=True)")
+        parts = []
+        for layer, _, tally in self._measured("self"):
+            rows = torch.cat(tally.sink_tokens) if tally.sink_tokens else torch.empty(0, 5)
+            parts.append(pandas.DataFrame(rows.numpy(), columns=SINK_COLUMNS).assign(layer=layer))
+        sinks = pandas.concat(parts, ignore_index=True) if parts else pandas.DataFrame(columns=[*SINK_COLUMNS, "layer"])
+        whole = dict.fromkeys(("sequence", "position", "token", "layer"), int)
+        massive = pandas.DataFrame(self._activations.massive or [], columns=[*KEY, "activation"])
+        return tokens_table(sinks.astype(whole), massive.astype(whole))
 
     def _measured(self, kind: str) -> Measured:
         if kind not in ("self", "cross"):
@@ -164,4 +185,5 @@ class watch:
             self._tally(site).add(pattern_sums(weights, layout, hasattr(site.module, "sinks")), layout)
 
     def _tally(self, site: Site) -> Tally:
-        return self.tallies.setdefault(site.name, Tally(self.eps))
+        new = Tally(self.eps, sink_tokens=[] if self._keeps_tokens else None)
+        return self.tallies.setdefault(site.name, new)

@@ -73,6 +73,7 @@ class Tally:
     profile: Tensor | None = None  # Σ over sequences of α_k [H, position from the first token]
     profiled: Tensor | None = None  # how many sequences have that position [position]
     sinks: Counter = field(default_factory=Counter)  # (head, position, token) → sequences in which it is a sink
+    sink_tokens: list[Tensor] | None = None  # rows (sequence, position, token, heads, weight); None if not asked for
     variance: dict[str, Tensor] = field(default_factory=dict)  # [H] of ΣS, from sampling queries
     _pending: PendingSequences | None = None
 
@@ -114,6 +115,7 @@ class Tally:
     def closed(self) -> "Tally":
         """A copy that counts the pending sequences as they are now; this one may go on with them."""
         copy = replace(self, ratios=dict(self.ratios), sinks=Counter(self.sinks))
+        copy.sink_tokens = None if self.sink_tokens is None else list(self.sink_tokens)
         copy.close()
         return copy
 
@@ -123,9 +125,22 @@ class Tally:
         α = torch.where(queries_of_key[:, None] > 0, α / queries_of_key[:, None], 0)
         self.profile = _added(self.profile, α.sum(dim=0))
         self.profiled = _added(self.profiled, (queries_of_key > 0).double().sum(dim=0))
-        sample, head, position = ((α > self.eps) & enough[:, None]).nonzero(as_tuple=True)
+        is_sink = (α > self.eps) & enough[:, None]
+        if self.sink_tokens is not None:
+            self._add_tokens(α, is_sink, pending)
+        sample, head, position = is_sink.nonzero(as_tuple=True)
         tokens = _tokens(pending.ids, sample, pending.start[sample] + position)
         self.sinks.update(zip(head.tolist(), position.tolist(), tokens.tolist()))
+
+    def _add_tokens(self, α: Tensor, is_sink: Tensor, pending: PendingSequences) -> None:
+        """Keep which tokens of the sequences that are being closed are sinks of how many heads."""
+        heads = is_sink.sum(dim=1)
+        sample, position = heads.nonzero(as_tuple=True)
+        tokens = _tokens(pending.ids, sample, pending.start[sample] + position)
+        weight = torch.where(is_sink, α, 0).amax(dim=1)
+        first = self.sequences - len(heads)  # they are counted already
+        parts = (first + sample, position, tokens, heads[sample, position], weight[sample, position])
+        self.sink_tokens = [*(self.sink_tokens or ()), torch.stack([part.double().cpu() for part in parts], dim=1)]
 
 
 def _real(pending: PendingSequences) -> PendingSequences:
