@@ -17,7 +17,7 @@ import torch
 
 LENGTHS, COMPARED = (16_384, 131_072), 16_384
 LAYERS, HEADS, WIDTH, QUERIES = 4, 8, 64, 1024
-MEANS = ("sparsity", "sink", "entropy", "entropy_normalised", "effective_keys", "keys_above", "sink_output")
+MEANS = ("sparsity", "sink", "entropy", "entropy_normalised", "effective_keys", "sink_output")
 SHARPER = 12.0  # queries times this: heads that differ from uniform attention
 
 
