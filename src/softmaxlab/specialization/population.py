@@ -64,9 +64,9 @@ def loss(model: SingleLocation, order: OrderParameters, samples: int, seed: int)
     """Ẽ and its standard error, over independent sets of quasi-random samples."""
     state = model.map, order.K, order.b, order.v
     with np.errstate(all="ignore"):  # what is not finite is refused
-        found = standard_error([loss_over(*state, drawn) for drawn in sets(model, samples, seed, "loss", order.p)])
-    _require_finite("loss", found, order)
-    return found
+        estimate = standard_error([loss_over(*state, drawn) for drawn in sets(model, samples, seed, "loss", order.p)])
+    _require_finite("loss", estimate, order)
+    return estimate
 
 
 @one_blas_thread()

@@ -78,30 +78,30 @@ def follow(spec: FlowSettings, run: Run) -> Path:
     half, last = path.rows[grid == end / 2][0], path.rows[-1]
     looked, exhausted = certificate(velocity, half, last, end), False
     for look in range(1, LOOKS):
-        kind = looked.found["kind"]
+        kind = looked.certificate["kind"]
         longer = (LONGER if kind == "moving" else 2) * end
         if spec.until != "rest" or kind == "minimum" or longer > LONGEST or (exhausted and looked.exhausted):
             break
         exhausted = looked.exhausted
-        if kind == "moving" and max(looked.found["moved"].values()) <= CREEPS and negligible_r(velocity, last):
+        if kind == "moving" and max(looked.certificate["moved"].values()) <= CREEPS and negligible_r(velocity, last):
             looked, longer = around(velocity, last, end, look - 1, {}), 2 * end
         own = 0 if negligible_r(velocity, last) and not _in_r(looked) else first.own
         if looked.slope is None or looked.jacobian is None:
             velocity = velocity.narrowed(last, own, velocity.points)
             stretch = np.array([0.0, longer / 2 - end, longer - end])
-            found = np.concatenate(list(integrate(velocity, velocity.jacobian, velocity.start, stretch, run)))
+            since = np.concatenate(list(integrate(velocity, velocity.jacobian, velocity.start, stretch, run)))
         else:
             velocity = velocity.narrowed(last, own, FINER * first.points)
             velocity, last = _settled(velocity, looked, looked.slope, looked.jacobian, end)
-            stretch, found = np.array([0.0, end]), np.stack([last, last])
-        path.tau = np.append(path.tau, end + stretch[1 : len(found)])
-        path.rows = np.vstack([path.rows, first.joined(*velocity.split(found[1:]))])
-        path.velocity, path.last = velocity, found[-1]
+            stretch, since = np.array([0.0, end]), np.stack([last, last])
+        path.tau = np.append(path.tau, end + stretch[1 : len(since)])
+        path.rows = np.vstack([path.rows, first.joined(*velocity.split(since[1:]))])
+        path.velocity, path.last = velocity, since[-1]
         if not run.status.ok:
             return path
-        end, half, last = longer, found[-2], found[-1]
+        end, half, last = longer, since[-2], since[-1]
         looked = certificate(velocity, half, last, end, look)
-    path.certificate = looked.found
+    path.certificate = looked.certificate
     if spec.until == "tau_end" and path.certificate["kind"] == "minimum":
         path.certificate = other_way(looked, velocity, [_other_end(velocity, end, run, k) for k in range(OTHERS)], last)
     return path

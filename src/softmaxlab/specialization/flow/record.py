@@ -96,7 +96,12 @@ def _failed(status: Status) -> tuple[Status, dict[str, Any]]:
 
 def _certified(path: Path) -> tuple[Status, dict[str, Any]]:
     """The certificate's sentence, and what it rests on."""
-    found, last = path.certificate or {}, path.velocity.slope(path.last)
-    converged = found["kind"] == "minimum"
-    notes = {"converged": converged, "certificate": found, "rate": path.velocity.rate(last), "train_loss": last.loss}
-    return Status(sentence=f"{found['sentence']} (tau = {found['tau']:g})"), notes
+    certificate, last = path.certificate or {}, path.velocity.slope(path.last)
+    converged = certificate["kind"] == "minimum"
+    notes = {
+        "converged": converged,
+        "certificate": certificate,
+        "rate": path.velocity.rate(last),
+        "train_loss": last.loss,
+    }
+    return Status(sentence=f"{certificate['sentence']} (tau = {certificate['tau']:g})"), notes
