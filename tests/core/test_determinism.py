@@ -11,7 +11,6 @@ import pytest
 import torch
 
 import softmaxlab as sl
-from softmaxlab.core.files import write_result
 from softmaxlab.core.provenance import differences, of_stored, sentence
 from softmaxlab.core.result import Result
 
@@ -100,7 +99,7 @@ def with_versions(result: Result, **versions: str) -> Result:
 
 def test_a_stored_result_of_other_versions_is_named_when_it_is_used(tmp_path, caplog):
     spec = SPECS["descent"]
-    write_result(with_versions(sl.simulate(spec), numpy="1.0.0"), tmp_path / spec.key, spec.key)
+    with_versions(sl.simulate(spec), numpy="1.0.0").write(tmp_path / spec.key, spec.key)
     with caplog.at_level(logging.INFO, "softmaxlab"):
         sl.simulate(spec, store=tmp_path)
     assert f"the stored result {spec.key} was computed with other versions (numpy 1.0.0, now {np.__version__})" in (
@@ -116,7 +115,7 @@ def test_a_stored_result_of_other_versions_is_named_when_it_is_used(tmp_path, ca
 def test_results_that_were_not_computed_alike_are_told_apart(tmp_path):
     store, specs = sl.Store(tmp_path), [SPECS["descent"].replace(lr=lr) for lr in (0.1, 0.2)]
     for spec, version in zip(specs, ("1.0.0", "2.0.0")):
-        write_result(with_versions(sl.simulate(spec), numpy=version), tmp_path / spec.key, spec.key)
+        with_versions(sl.simulate(spec), numpy=version).write(tmp_path / spec.key, spec.key)
     keys = [spec.key for spec in specs]
     different = differences(of_stored(store, keys))
     assert different == {"numpy": ["1.0.0", "2.0.0"]}

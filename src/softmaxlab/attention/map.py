@@ -1,4 +1,4 @@
-"""What an attention map is: a function from scores to weights, and the facts it declares.
+"""Attention maps: functions from scores to weights, and the facts that each declares.
 
 The laws in tests/laws prove the declared facts of every registered map.
 """

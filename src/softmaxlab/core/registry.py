@@ -63,13 +63,13 @@ class Registry(Generic[Entry]):
     def fingerprint(self, name: str) -> str:
         """Hash of a user entry's source; empty for a built-in."""
         self[name]
-        found = self._fingerprints[name]
-        if found is None:
+        fingerprint = self._fingerprints[name]
+        if fingerprint is None:
             raise SpecError(
                 f"{self.kind} {name!r} cannot be keyed by its source, which cannot be read or does not show the values "
                 "that it closes over; define it at the top of a module"
             )
-        return found
+        return fingerprint
 
 
 def source_hash(thing: Callable | type) -> str | None:

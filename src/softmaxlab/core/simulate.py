@@ -32,9 +32,9 @@ def simulate(spec: Spec, store: Store | str | Path | None = None, device: str = 
     check_device(device)
     if isinstance(store, (str, Path)):
         store = Store(store)
-    if store is not None and (found := store.get(spec)) is not None:
-        _say_if_other(found)
-        return found
+    if store is not None and (stored := store.get(spec)) is not None:
+        _say_if_other(stored)
+        return stored
     check_cost([spec])
     if kernels := sys.modules.get(KERNELS):
         kernels.forget_used()
@@ -88,7 +88,7 @@ def _provenance(seconds: float, device: str) -> dict:
 
 
 def _threads() -> int | None:
-    """Of torch, on whose number the last digits of its sums depend; None if it is not in use."""
+    """The number of threads of torch, on which the last digits of its sums depend; None if torch is not in use."""
     return sys.modules["torch"].get_num_threads() if "torch" in sys.modules else None
 
 

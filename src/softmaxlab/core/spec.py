@@ -145,10 +145,10 @@ def from_plain(value: Any) -> Spec:
     if not isinstance(value, dict) or "kind" not in value:
         raise SpecError(f"a spec is a JSON object with a 'kind', got {type(value).__name__}")
     fields = dict(value)
-    found = _class_of(fields.pop("kind"))
-    if not issubclass(found, Spec) or found._run is Spec._run:
-        raise SpecError(f"kind {found.kind!r} cannot be simulated, it is a part or a family of specs")
-    return found(**fields)
+    named = _class_of(fields.pop("kind"))
+    if not issubclass(named, Spec) or named._run is Spec._run:
+        raise SpecError(f"kind {named.kind!r} cannot be simulated, it is a part or a family of specs")
+    return named(**fields)
 
 
 def from_json(text: str) -> Spec:
@@ -238,8 +238,8 @@ def _fingerprints(record: Record) -> Iterator[str]:
             yield from _fingerprints(value)
         for registry in _registries(field.annotation, field.metadata):
             for item in value if isinstance(value, tuple) else (value,):
-                if isinstance(item, str) and (found := registry.fingerprint(item)):
-                    yield found
+                if isinstance(item, str) and (fingerprint := registry.fingerprint(item)):
+                    yield fingerprint
 
 
 def _registries(annotation: Any, notes: Iterable[Any]) -> Iterator[Registry]:

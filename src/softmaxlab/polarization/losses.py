@@ -27,7 +27,10 @@ FIELDS = ("beta", "X", "target")  # what of a problem a loss may use
 
 
 class Loss:
-    """What the engines use. `settles` says that a minimum lies at a finite β, or may: then the flow ends up stiff."""
+    """The interface that the engines use.
+
+    `settles` says that a minimum lies at a finite β, or may: then the flow ends up stiff.
+    """
 
     settles: ClassVar[bool] = True
 
@@ -189,7 +192,7 @@ def _rows(output: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a loss is built: the fields of a problem it needs, and those it may have."""
+    """The recipe of a loss: the fields of a problem it needs, and those it may have."""
 
     build: Callable[..., Loss]
     needs: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""What is learned: a loss of the output of a model, and where the parameters start. Flow and Descent share it.
+"""The problem to be learned, shared by Flow and Descent: a loss of a model's output, and where the parameters start.
 
     L(V σ(a))   with ℓ from losses.py, σ from softmaxlab.attention, the model from models.py
 

@@ -1,4 +1,4 @@
-"""What the heads look at: their weights on a few sequences drawn from the model."""
+"""Attention weights of the heads on a few sequences drawn from the model."""
 
 from typing import Annotated, Self
 

@@ -1,6 +1,7 @@
 """A study is a figure with a table of results that comes with softmaxlab, and can be made again, whole or in part."""
 
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -9,9 +10,8 @@ from pydantic import model_validator
 
 from softmaxlab.core.result import Result
 from softmaxlab.core.spec import Seed as Seed
-from softmaxlab.errors import SpecError
-from softmaxlab.papers.figure import FigureSpec
-from softmaxlab.studies.study_numbers import Number, compared, told
+from softmaxlab.papers.table_figure import COMMITTED, TableFigure
+from softmaxlab.studies.study_numbers import Number, compared, listed
 
 if TYPE_CHECKING:
     import pandas
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 TABLES = Path(__file__).parent / "data"
 
 
-class Study(FigureSpec):
+class Study(TableFigure):
     """`runs="committed"` reads the table, whose digest is then part of the spec; "made" makes rows anew."""
 
     table: ClassVar[str]  # the file's name in `tables`
@@ -27,15 +27,10 @@ class Study(FigureSpec):
     alike: ClassVar[tuple[str, ...]] = ()  # settings in which rows must be as the committed ones to be compared
 
     runs: Literal["committed", "made"] = "committed"
-    digest: str = ""
 
-    @model_validator(mode="before")
     @classmethod
-    def _fill_digest(cls, fields: Any) -> Any:
-        """What the table holds now, unless the spec says what it was made for."""
-        if not isinstance(fields, dict) or fields.get("digest") or fields.get("runs", "committed") != "committed":
-            return fields
-        return fields | {"digest": cls._digest()}
+    def digest_now(cls, fields: Mapping[str, Any]) -> str:
+        return cls._digest() if fields["runs"] == COMMITTED else ""
 
     @model_validator(mode="after")
     def _nothing_else_is_set(self) -> Self:
@@ -56,10 +51,6 @@ class Study(FigureSpec):
                 raise ValueError(f"{name} must not name anything twice, got {values}")
         return self
 
-    def replace(self, /, **changes: Any) -> Self:
-        """As of any spec; rows that are made have no digest."""
-        return super().replace(**({"digest": ""} | changes if "runs" in changes else changes))
-
     @classmethod
     def _digest(cls) -> str:
         return hashlib.sha256((TABLES / cls.table).read_bytes()).hexdigest()[:16]
@@ -77,7 +68,7 @@ class Study(FigureSpec):
 
     @staticmethod
     def numbers(table: "pandas.DataFrame") -> list[Number]:
-        """What the study reports of its rows."""
+        """The numbers that the study reports of its rows."""
         raise NotImplementedError
 
     def reference(self) -> list[Number]:
@@ -89,21 +80,20 @@ class Study(FigureSpec):
         """The numbers; of rows that were made, beside the committed ones."""
         study = result.spec
         assert isinstance(study, Study)
-        found = study.numbers(result.to_pandas())
+        numbers = study.numbers(result.to_pandas())
         other = [name for name in study.alike if getattr(study, name) != type(study).model_fields[name].default]
         if study.runs == "committed":
-            said = told(found)
+            said = listed(numbers)
         elif other:
-            said = (
-                f"{told(found)}\nNot compared with the committed numbers, which are of another {' and '.join(other)}."
-            )
+            why = f"Not compared with the committed numbers, which are of another {' and '.join(other)}."
+            said = f"{listed(numbers)}\n{why}"
         else:
-            said = compared(found, study.reference())
+            said = compared(numbers, study.reference())
         return f"{said}\nIn brackets: {study.intervals}."
 
     def _run(self, device: str) -> Result:
-        if self.runs == "committed" and self._digest() != self.digest:
-            raise SpecError(f"the table of {self.id} has changed since this spec was made: leave its digest out")
+        if self.runs == COMMITTED:
+            self.check_digest(self._digest())
         rows = self.read() if self.runs == "committed" else self.made(device)
         arrays = {name: np.asarray(rows[name].tolist()) for name in rows}
         return Result(

@@ -1,4 +1,4 @@
-"""What the small transformers learn: sequences made at once, in one tensor, the same on every machine for a seed.
+"""Tasks of the small transformers: sequences made at once, in one tensor, the same on every machine for a seed.
 
     induction       BOS t_1 … t_k t'_i → t_{i+1}: k distinct tokens, one of them again, and what followed it the first
                     time (t'_k itself if i = k). t'_i is t_i, or, `shifted`, a symbol of its own for each token.
@@ -41,15 +41,15 @@ class Task(Record):
     evaluate: Count
 
     def symbols(self) -> int:
-        """How many token ids there are."""
+        """The number of token ids."""
         raise NotImplementedError(f"{type(self).__name__} gives no number of symbols")
 
     def outputs(self) -> int:
-        """How many classes are predicted."""
+        """The number of classes that are predicted."""
         raise NotImplementedError(f"{type(self).__name__} gives no number of outputs")
 
     def length(self) -> int:
-        """How many tokens the model sees."""
+        """The number of tokens that the model sees."""
         raise NotImplementedError(f"{type(self).__name__} gives no length")
 
     def own_positions(self) -> Positions:
@@ -61,7 +61,7 @@ class Task(Record):
         return 0
 
     def weight_elsewhere(self) -> float:
-        """What the loss at positions other than the last counts."""
+        """The weight of the loss at positions other than the last."""
         return 0.0
 
     def queries(self) -> slice:

@@ -53,7 +53,7 @@ def draw_bars(ax: "Axes", bars: Bars, groups: Sequence[str], names: Sequence[str
 
 
 def _mark(ax: "Axes", at: float, bars: Bars, which: tuple[int, int], style: dict[str, Any]) -> None:
-    """What stands in place of a bar, and how many runs are behind it."""
+    """Draw the mark that stands in place of a bar, and the number of runs behind it."""
     runs, behind = bars.runs[which], bars.behind[which]
     if runs == 0:
         ax.plot(at, 0.02, marker="_", color=GREY, ms=4)

@@ -11,9 +11,9 @@ from softmaxlab.papers.polarization.induction_figures import (
     COST,
     PRESETS,
     TITLE_PAD,
+    bfloat16_in_words,
     in_bfloat16,
-    told_bfloat16,
-    told_runs,
+    runs_in_words,
 )
 from softmaxlab.papers.polarization.memorised import memorised
 from softmaxlab.papers.polarization.runs import FigureOfRuns, TaskName, chosen, mean, unlike, where
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 
 
 Vocabularies = Annotated[tuple[int, ...], Field(min_length=1, max_length=8)]
+
+
+READ_AT = 41  # the vocabulary at which Figure 6 is read: that of Figure 5, of which it is the test
+EASY = 0.85  # a flip rate that is high: over seeds one-head softmax was at .84 to 1.00 there
 
 
 Panel = dict[str, Any]  # the column's values that a panel is for
@@ -94,8 +98,8 @@ class FlipRuns(FigureOfRuns):
         axes = {name: (name,) for name in ("panel", "map")}
         axes |= {name: ("panel", "map") for name in ("runs", "paper", "ended", "behind", "mean")}
         axes |= {name: ("run",) for name in ("rate", "rate_panel", "rate_map")}
-        found = {int(vocab) for line in parts for each in line for vocab in each["task.vocab"]}
-        notes = {"vocabs": list(self.vocabs), "vocabs_with_runs": sorted(found), "unlike": unlike(table, USUAL)}
+        vocabs = {int(vocab) for line in parts for each in line for vocab in each["task.vocab"]}
+        notes = {"vocabs": list(self.vocabs), "vocabs_with_runs": sorted(vocabs), "unlike": unlike(table, USUAL)}
         notes["of_paper"] = sum(len(self._paper_vocabs(values)) for _, values in panels) * len(MAPS) * OF_PAPER
         notes["bfloat16"] = in_bfloat16([each for line in parts for each in line])
         return Result(arrays, axes, notes=notes)
@@ -111,11 +115,11 @@ class FlipRuns(FigureOfRuns):
         known = np.isfinite(softmax)
         if not known.any():
             return f"Nothing can be seen: none of {result['runs'].sum()} runs gives softmax a flip rate."
-        told = ", ".join(f"{softmax[i]:.2f} ({result['panel'][i]})" for i in np.flatnonzero(known))
+        means_of_softmax = ", ".join(f"{softmax[i]:.2f} ({result['panel'][i]})" for i in np.flatnonzero(known))
         largest = softmax[known] >= means[known].max(axis=1)
         missing = f"; {(~known).sum()} of {len(known)} panels have none" if not known.all() else ""
         return (
-            f"The mean flip rate under softmax is {told}, the largest of all maps in {largest.sum()} of"
+            f"The mean flip rate under softmax is {means_of_softmax}, the largest of all maps in {largest.sum()} of"
             f" {len(largest)} panels{missing}."
         )
 
@@ -141,21 +145,21 @@ def _means(result: Result) -> tuple[np.ndarray, np.ndarray]:
 
 
 def drawn(result: Result) -> str:
-    """How many runs, of how many of the paper, at which vocabularies, and what was left out."""
+    """The number of runs drawn, of those in the paper, at which vocabularies, and what was left out."""
     of_paper = result.notes["of_paper"]
     runs, paper, ended, behind = (int(result[name].sum()) for name in ("runs", "paper", "ended", "behind"))
     left_out = ((runs - ended, "diverged"), (ended - behind, "without flip rates"))
-    told = [told_runs(runs, paper, of_paper), *(f"{n} {why}, left out" for n, why in left_out if n)]
+    parts = [runs_in_words(runs, paper, of_paper), *(f"{n} {why}, left out" for n, why in left_out if n)]
     empty = "" if runs else f"NOTHING IS DRAWN: {result.notes['unlike']}; "
-    return f"{empty}{', '.join(told)}; {_vocabularies(result)}{told_bfloat16(result)}"
+    return f"{empty}{', '.join(parts)}; {_vocabularies(result)}{bfloat16_in_words(result)}"
 
 
 def _vocabularies(result: Result) -> str:
-    """Those with runs, and those that were asked for but have none."""
-    found = result.notes["vocabs_with_runs"]
-    missing = [vocab for vocab in result.notes["vocabs"] if vocab not in found]
-    told = [f"vocabulary {', '.join(map(str, found))}"] if found else []
-    return ", ".join(told + ([f"no runs at vocabulary {', '.join(map(str, missing))}"] if missing else []))
+    """The vocabularies with runs, and those that were asked for but have none."""
+    with_runs = result.notes["vocabs_with_runs"]
+    missing = [vocab for vocab in result.notes["vocabs"] if vocab not in with_runs]
+    parts = [f"vocabulary {', '.join(map(str, with_runs))}"] if with_runs else []
+    return ", ".join(parts + ([f"no runs at vocabulary {', '.join(map(str, missing))}"] if missing else []))
 
 
 def _draw_panel(ax: "Axes", result: Result, i: int) -> None:

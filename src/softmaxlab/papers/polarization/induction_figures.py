@@ -122,7 +122,7 @@ class InductionRuns(FigureOfRuns):
 
 
 def _lengths(parts: list) -> dict[str, Any]:
-    """How long the runs were."""
+    """The lengths of the runs, as notes."""
     epochs = [int(n) for part in parts for n in part["epochs"]]
     settled = sum(int((~part["full"]).sum()) for part in parts)
     return {
@@ -136,7 +136,7 @@ def in_bfloat16(parts: list) -> int:
     return sum(int((part["precision"] == "bfloat16").sum()) for part in parts)
 
 
-def told_bfloat16(result: Result) -> str:
+def bfloat16_in_words(result: Result) -> str:
     """How many runs are in bfloat16, if any is, and how many of these are not drawn."""
     number, left_out = result.notes.get("bfloat16", 0), result.notes.get("unvalidated", 0)
     drawn = f", {number} runs in bfloat16" if number else ""
@@ -150,19 +150,19 @@ def bars_of(result: Result, quantity: str, panel: int) -> Bars:
 
 
 def drawn(result: Result) -> str:
-    """How many runs, of how many of the paper, what was left out, and of what length."""
+    """The number of runs drawn, of those in the paper, what was left out, and of what length."""
     of_paper = OF_PAPER * len(HEADS) * len(MAPS) * len(result["runs"]) if result.notes["aux"] in AUX else 0
     total = {name: int(result[name].sum()) for name in ("runs", "paper", "passed", *_counted(result))}
     empty = "" if total["runs"] else f"NOTHING IS DRAWN: {result.notes['unlike']}; "
-    told = [
-        empty + told_runs(total["runs"], total["paper"], of_paper),
+    parts = [
+        empty + runs_in_words(total["runs"], total["paper"], of_paper),
         f"{total['passed']} with accuracy > {ACCURATE:g}",
     ]
-    told += [f"{n} {why}, left out" for n, why in _left_out(total) if n]
+    parts += [f"{n} {why}, left out" for n, why in _left_out(total) if n]
     least, most = result.notes["epochs"]
     length = f"{most} epochs" if least == most else f"{least} to {most} epochs"
     settled = f"{result.notes['settled']} told to end when settled"
-    return f"{', '.join(told)}; at most {length}, {settled}{told_bfloat16(result)}"
+    return f"{', '.join(parts)}; at most {length}, {settled}{bfloat16_in_words(result)}"
 
 
 def _counted(result: Result) -> tuple[str, str]:
@@ -171,13 +171,13 @@ def _counted(result: Result) -> tuple[str, str]:
 
 
 def _left_out(total: dict[str, int]) -> list[tuple[int, str]]:
-    """How many runs are not behind a mean though they might be, and why."""
+    """The numbers of runs that are not behind a mean though they might be, and why."""
     if "scored" in total:
         return [(total["passed"] - total["scored"], "of these without sink scores")]
     return [(total["runs"] - total["ended"], "diverged"), (total["ended"] - total["accurate"], "without accuracy")]
 
 
-def told_runs(runs: int, paper: int, of_paper: int) -> str:
-    """Those of the paper, and apart from them whatever else was run."""
+def runs_in_words(runs: int, paper: int, of_paper: int) -> str:
+    """The number of the paper's runs and, apart from them, of whatever else was run, in words."""
     others = f" and {runs - paper} {'other' if runs - paper == 1 else 'others'}" if runs > paper else ""
     return f"{paper} of the paper's {of_paper} runs{others}"

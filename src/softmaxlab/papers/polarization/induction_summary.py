@@ -1,13 +1,13 @@
-"""What the figures of induction runs show, in sentences: from their counts and means [panel, map, heads]."""
+"""Summaries of the figures of induction runs, in sentences, from their counts and means [panel, map, heads]."""
 
 import numpy as np
 
 from softmaxlab.core.result import Result
-from softmaxlab.papers.polarization.sink_runs import ACCURATE
+from softmaxlab.papers.polarization.sink_runs import ACCURATE, NORMALISED, OTHERS
 
 
 def seen_accuracy(result: Result) -> str:
-    """How many runs solve the task, and which setting is the worst."""
+    """The number of runs that solve the task, and the worst setting."""
     accuracy, runs = result["accuracy"], result["runs"]
     known = np.isfinite(accuracy)
     if not known.any():
@@ -35,8 +35,6 @@ def seen_sinks(result: Result) -> str:
 
 def seen_maps(result: Result) -> str:
     """In how many pairs of maps the normalised positive one has more sinks."""
-    from softmaxlab.papers.polarization.run_groups import NORMALISED, OTHERS  # which needs the figures
-
     names = result["map"]
     shares = {str(map): _share(result, (names == map)[:, None]) for map in names}
     ours, others = ([shares[map] for map in kind if shares.get(map, -1.0) >= 0] for kind in (NORMALISED, OTHERS))

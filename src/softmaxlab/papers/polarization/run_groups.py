@@ -12,6 +12,8 @@ from softmaxlab.papers.polarization.classification_figures import flip_runs
 from softmaxlab.papers.polarization.precision import without_unvalidated
 from softmaxlab.papers.polarization.run_table_schema import PRECISION
 from softmaxlab.papers.polarization.runs import COMMITTED, TaskName, chosen, read_runs, where
+from softmaxlab.papers.polarization.sink_runs import NORMALISED as NORMALISED
+from softmaxlab.papers.polarization.sink_runs import OTHERS as OTHERS
 from softmaxlab.training import Run
 
 if TYPE_CHECKING:
@@ -19,8 +21,6 @@ if TYPE_CHECKING:
 
     Table = pandas.DataFrame
 
-NORMALISED = ("softmax", "sigmoid_norm", "elu_norm", "elu_elu_norm")
-OTHERS = ("sigmoid", "elu", "elu_elu", "mlp", "mlp_norm", "linear", "linear_norm")
 Runs = TypeVar("Runs", bound=Sized)
 RUN_COLUMNS = ("map", "heads", "layers", "lr", "seed", "mlp", "layernorm", "epochs", "stop", "precision")
 RESAMPLES = 2000  # of a bootstrap

@@ -6,20 +6,19 @@ on what it finds there, so the digest of all cells it reads is part of the figur
 
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
-from pydantic import model_validator
 
 from softmaxlab.errors import SpecError
-from softmaxlab.papers.figure import FigureSpec
 from softmaxlab.papers.polarization.run_table_schema import checked
+from softmaxlab.papers.table_figure import COMMITTED, TableFigure
 
 if TYPE_CHECKING:
     import pandas
 
-COMMITTED = "committed"
 TABLES = Path(__file__).parent / "data"
 TaskName = Literal["induction", "classification"]
 ENDED = ("done", "diverged")
@@ -27,44 +26,33 @@ OWN_POSITIONS = {"induction": "additive", "classification": "none"}
 KINDS = {"induction": "training.Induction", "classification": "training.Classification"}
 
 
-class FigureOfRuns(FigureSpec):
+class FigureOfRuns(TableFigure):
     """A figure drawn from whatever runs there are."""
 
-    runs: str = COMMITTED
     task: TaskName
-    digest: str = ""
 
-    @model_validator(mode="before")
     @classmethod
-    def _fill_digest(cls, fields: Any) -> Any:
-        """Which runs there are now, unless the spec says which it was made for."""
-        if not isinstance(fields, dict) or fields.get("digest"):
-            return fields
-        runs, task = (fields.get(name, cls.model_fields[name].default) for name in ("runs", "task"))
+    def digest_now(cls, fields: Mapping[str, Any]) -> str:
+        runs, task = fields["runs"], fields["task"]
         if task not in get_args(TaskName) or not isinstance(runs, str):
-            return fields  # refused by the fields themselves
-        return fields | {"digest": digest(read_runs(runs, task))}
-
-    def replace(self, /, **changes: Any) -> Self:
-        """As of any spec; other runs have another digest."""
-        return super().replace(**({"digest": ""} | changes if "runs" in changes else changes))
+            return ""  # refused by the fields themselves
+        return digest(read_runs(runs, task))
 
     def table(self) -> "pandas.DataFrame":
-        """The runs, which must be those that the spec was made for."""
-        found = read_runs(self.runs, self.task)
-        if digest(found) != self.digest:
-            raise SpecError(f"runs {self.runs!r} have changed since this spec was made: leave its digest out")
-        return found
+        """Return the runs, which must be those that the spec was made for."""
+        table = read_runs(self.runs, self.task)
+        self.check_digest(digest(table))
+        return table
 
 
 def read_runs(runs: str, task: TaskName) -> "pandas.DataFrame":
     """The runs of a task that ended, well or diverged, by key: what figures read of them, checked (cells.py)."""
     import pandas
 
-    found = [(source, table) for source, table in _tables(runs, task) if "task.kind" in table]
-    if not found:
+    tables = [(source, table) for source, table in _tables(runs, task) if "task.kind" in table]
+    if not tables:
         raise SpecError(f"runs {runs!r} holds no training runs")
-    ours = [(source, where(table, table["task.kind"] == KINDS[task])) for source, table in found]
+    ours = [(source, where(table, table["task.kind"] == KINDS[task])) for source, table in tables]
     parts = [checked(table, task, source) for source, table in ours if len(table)]
     if not parts:
         raise SpecError(f"runs {runs!r} holds no {task} runs")
@@ -74,7 +62,7 @@ def read_runs(runs: str, task: TaskName) -> "pandas.DataFrame":
 
 
 def _tables(runs: str, task: TaskName) -> list[tuple[str, "pandas.DataFrame"]]:
-    """What to call a table in an error, and the table."""
+    """Each table, with the name to give it in an error."""
     path = Path(runs)
     if runs == COMMITTED:
         return [(file.name, _of_file(file)) for file in sorted(TABLES.glob(f"{task}.csv"))]
@@ -105,7 +93,7 @@ def _of_store(folder: Path) -> "pandas.DataFrame":
 
 
 def digest(table: "pandas.DataFrame") -> str:
-    """Of every cell that is read: a table edited by hand keeps its runs' keys."""
+    """The digest of every cell that is read: a table edited by hand keeps its runs' keys."""
     cells = {
         name: [cell.tolist() if isinstance(cell, np.ndarray) else cell for cell in table[name].tolist()]
         for name in table
@@ -134,5 +122,5 @@ def unlike(table: "pandas.DataFrame", usual: dict[str, Any]) -> str:
 
 
 def mean(column: Any) -> float:
-    """Of what is there, NaN left out; NaN of none."""
+    """The mean of what is there, NaN left out; NaN of none."""
     return float(column.mean())

@@ -26,6 +26,8 @@ AUX = (0.2, 0.0)
 SETTING = ["map", "heads", "lr", "seed", "positions", "task.shifted", "task.aux"]
 USUAL = {"layers": 2, "width": 128, "mlp": True, "layernorm": True, "gate": False, "batch": 256, "optimizer": "adamw",
          "weight_decay": 0.01, "task__vocab": 51, "task__tokens": 10, "task__train": 100_000}  # fmt: skip
+NORMALISED = ("softmax", "sigmoid_norm", "elu_norm", "elu_elu_norm")
+OTHERS = ("sigmoid", "elu", "elu_elu", "mlp", "mlp_norm", "linear", "linear_norm")
 Score = Literal["per_position", "pooled"]
 COLUMN = {"per_position": "sink_score", "pooled": "sink_score_pooled"}
 
@@ -61,7 +63,7 @@ def map_order(table: "pandas.DataFrame", beyond: bool = False) -> list[str]:
 
 @dataclass(frozen=True)
 class Counted:
-    """Of each setting [map, heads]: numbers of runs and, NaN if there are none, means of those behind them.
+    """Counts for each setting [map, heads]: numbers of runs and, NaN if there are none, means of those behind them.
 
     runs ⊇ paper: that are the paper's; runs ⊇ ended: not diverged ⊇ accurate: with an accuracy ⊇ passed: that count
     ⊇ scored: whose heads of the second layer all have scores. `accuracy` is of the accurate, `share` of the scored, and
@@ -110,7 +112,7 @@ def solved(rows: "pandas.DataFrame") -> "pandas.DataFrame":
 
 
 def shares_of(rows: "pandas.DataFrame", score: Score = "per_position") -> "pandas.Series":
-    """Of each run the share of sinks among the heads of the second layer; NaN if one of them has no score."""
+    """The share of sinks of each run among the heads of the second layer; NaN if one of them has no score."""
     import pandas
 
     shares = [np.nan if scores is None else sink_share(scores[1]) for scores in rows[COLUMN[score]]]

@@ -87,7 +87,7 @@ class FlowAgainstSGD(FigureSpec):
 
 
 def agreement(result: Result) -> str:
-    """How far flow and SGD are apart in m and q, in parts of SGD's largest m or q: the worse of the two."""
+    """The distance between flow and SGD in m and q, in parts of SGD's largest m or q: the worse of the two."""
     exact, orthogonal = (
         [_apart(result, kind, i) for i in range(len(result["map"]))] for kind in ("exact_p", "orthogonal")
     )
@@ -113,7 +113,7 @@ def _part(value: float) -> str:
 
 
 def separation(m: np.ndarray) -> np.ndarray:
-    """How far apart the heads are along the second spike, from m [..., head, feature]."""
+    """The distance of the heads along the second spike, from m [..., head, feature]."""
     return np.ptp(m[..., 1], axis=-1)
 
 

@@ -129,8 +129,8 @@ def draw_planes(result: Result, side: float = 3.0) -> "Figure":
         draw_signal(ax, signal)
         draw_heads(ax, heads)
         ax.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal")
-        not_at_rest = "" if kind == "minimum" else f"\n({kind})"
-        label(ax, "", "", f"{name}, loss {loss[np.isfinite(loss)][-1]:.3f}{not_at_rest}")
+        ending = "" if kind == "minimum" else f"\n({kind})"
+        label(ax, "", "", f"{name}, loss {loss[np.isfinite(loss)][-1]:.3f}{ending}")
     for ax in axes[-1]:
         ax.set_xlabel("$m_{h1} = k_h \\cdot k^*_1$", fontsize=9)
     for ax in axes[:, 0]:

@@ -7,12 +7,14 @@ from pydantic import Field, model_validator
 
 from softmaxlab.core.cost import Cost
 from softmaxlab.core.spec import Seed, Spec
-from softmaxlab.specialization.integrate import BUDGET, LARGE, Solver
 from softmaxlab.specialization.model import SingleLocation
 from softmaxlab.specialization.order_parameters import OrderParameters, noisy_start
 from softmaxlab.specialization.sampling import default_points, images
 from softmaxlab.specialization.start import Start, check
 
+Solver = Literal["RK45", "DOP853", "LSODA", "Euler"]
+BUDGET = 100_000  # gradients; LSODA takes a few hundred to tau = 1e5 with one-hot spikes, Euler as many as it has steps
+LARGE = 1e50  # a state beyond this has diverged; its loss and the square of that are still finite
 RK45_UNTIL = 500.0  # beyond this time the flow has become stiff
 FIRST_LOOK = 1e4  # τ at which a flow to rest is looked at first: all but the slowest features are learnt by then
 FIRST_RECORD = 1.0  # τ from which a flow to rest is recorded, evenly in log τ: features are learnt from then on

@@ -85,8 +85,8 @@ class Ray:
     def _warn_of_ignored(self) -> None:
         given = {"jobs": self.jobs, "address": self.address}
         if ignored := [f"{name}={value!r}" for name, value in given.items() if value is not None]:
-            told = f"Ray runs in this process already and is used as it is: {ignored[0]} is ignored"
-            warnings.warn(f"{told} (ray.shutdown() first to have it heeded)", stacklevel=2)
+            warning = f"Ray runs in this process already and is used as it is: {ignored[0]} is ignored"
+            warnings.warn(f"{warning} (ray.shutdown() first to have it heeded)", stacklevel=2)
 
     def _join(self, ray: ModuleType) -> None:
         try:
@@ -131,7 +131,7 @@ def _imported() -> ModuleType:
 
 
 def _environment() -> dict[str, str]:
-    """What workers need to know: one thread each, the user's plugins, where to find them, and a tracker."""
+    """The environment of the workers: one thread each, the user's plugins, where to find them, and a tracker."""
     return dict.fromkeys(THREAD_VARIABLES, "1") | {
         **{name: os.environ.get(name, "") for name in (plugins.VARIABLE, plugins.FOLDERS, trackers.VARIABLE)},
         "PYTHONPATH": plugins.worker_environment()["PYTHONPATH"],

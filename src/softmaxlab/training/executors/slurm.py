@@ -25,7 +25,7 @@ POLL_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class Element:
-    """What an element does with its share of the specs. For its `checkpoint` submitit puts it back in the queue."""
+    """One array element at work on its share of the specs; submitit puts it back in the queue by its `checkpoint`."""
 
     store: str
     device: str
@@ -93,11 +93,11 @@ class Slurm:
         return submitit.slurm.slurm._make_sbatch_string(command=command, folder=folder, **parameters)
 
     def size(self, runs: int) -> int:
-        """How many elements there are for so many runs."""
+        """The number of elements for so many runs."""
         return min(self.elements, -(-runs // self.jobs))
 
     def core_hours(self, runs: int) -> float:
-        """What the array takes if every element uses all its time."""
+        """The core-hours of the array if every element uses all its time."""
         return self.size(runs) * self.jobs * self._minutes / 60
 
     def _parameters(self) -> dict[str, Any]:
@@ -120,7 +120,7 @@ class Slurm:
 
 
 def minutes(text: str) -> int:
-    """Of a time limit as sbatch writes it."""
+    """The minutes of a time limit as sbatch writes it."""
     match = re.fullmatch(r"(?:(\d+)-)?(\d+)(?::(\d\d?))?(?::(\d\d?))?", text)
     if match is None:
         raise SpecError(f"time is minutes, H:MM:SS or D-HH:MM:SS, got {text!r}")

@@ -7,8 +7,7 @@ read at READ_AT, that of Figure 5, of which it is the test.
 from typing import TYPE_CHECKING, ClassVar
 
 from softmaxlab.core.result import Result
-from softmaxlab.papers.polarization.claims.flips import EASY, READ_AT
-from softmaxlab.papers.polarization.classification_figures import FlipRuns, Panel
+from softmaxlab.papers.polarization.classification_figures import EASY, READ_AT, FlipRuns, Panel
 
 if TYPE_CHECKING:
     import matplotlib.figure
