@@ -1,6 +1,7 @@
 """What findings allow together, stored findings, and the rule for verdicts against a paper."""
 
 import dataclasses
+import importlib
 import json
 
 import pytest
@@ -116,6 +117,20 @@ def test_the_digest_sees_a_constant_that_the_judge_uses(monkeypatch):
     assert before == records.digest(below, 0.1) != records.digest(below, 0.2)
     monkeypatch.setitem(below.__globals__, "LIMIT", 0.6)
     assert records.digest(below, 0.1) != before
+
+
+JUDGE = "def judge(x):\n    for value in x:\n        total = value {} 2\n    return total\n"
+RENAMED = 'def judge(x):\n    """Return a number."""\n    for y in x:\n        result = y {} 2\n    return result\n'
+
+
+def test_the_digest_sees_what_is_computed_and_no_docstrings_or_names_of_local_variables(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    sources = {"first": JUDGE.format("+"), "renamed": RENAMED.format("+"), "changed": RENAMED.format("-")}
+    digests = {}
+    for name, source in sources.items():
+        (tmp_path / f"judge_{name}.py").write_text(source)
+        digests[name] = records.digest(importlib.import_module(f"judge_{name}").judge, 0.1)
+    assert digests["first"] == digests["renamed"] != digests["changed"]
 
 
 @pytest.mark.parametrize("id", [id for id, c in CLAIMS.items() if c.on_paper and c.expected in AGAINST])

@@ -2,6 +2,7 @@
 
 A record holds a digest of what it was computed from: the source of the judge and of all functions, classes and
 constants of the papers' modules that it uses, and the subject. A record of another digest is stale: it does not count.
+Comments, docstrings, layout and the names of local variables compute nothing and are not part of the digest.
 The engines are not part of the digest: their numbers are held by reference tables in the tests.
 """
 
@@ -96,7 +97,7 @@ def _sources(used: Any, seen: dict[str, str]) -> list[str]:
     name = f"{used.__module__}.{used.__qualname__}"
     if name in seen:
         return []
-    seen[name] = ast.unparse(ast.parse(textwrap.dedent(inspect.getsource(used))))  # comments and layout do not count
+    seen[name] = ast.unparse(_Computing().visit(ast.parse(textwrap.dedent(inspect.getsource(used)))))
     module = inspect.getmodule(used)
     for word in {word for code in _codes(used) for word in code.co_names}:
         value = vars(module).get(word)
@@ -107,6 +108,33 @@ def _sources(used: Any, seen: dict[str, str]) -> list[str]:
         elif value is not None and not inspect.ismodule(value) and not word.startswith("__"):
             seen[f"{module}.{word}"] = f"{word} = {_told(value)}"
     return list(seen.values())
+
+
+class _Computing(ast.NodeTransformer):
+    """Removes docstrings, and numbers the local variables of each function in the order in which they are bound."""
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        _drop_docstring(node)
+        return self.generic_visit(node)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        inside = list(ast.walk(node))
+        for part in inside:
+            if isinstance(part, ast.FunctionDef | ast.ClassDef):
+                _drop_docstring(part)
+        fixed = {part.arg for part in inside if isinstance(part, ast.arg)}
+        fixed |= {name for part in inside if isinstance(part, ast.Global | ast.Nonlocal) for name in part.names}
+        names = [part for part in inside if isinstance(part, ast.Name)]
+        bound = [name.id for name in names if isinstance(name.ctx, ast.Store) and name.id not in fixed]
+        numbers = {name: f"local{i}" for i, name in enumerate(dict.fromkeys(bound))}
+        for name in names:
+            name.id = numbers.get(name.id, name.id)
+        return node
+
+
+def _drop_docstring(node: ast.FunctionDef | ast.ClassDef) -> None:
+    if ast.get_docstring(node, clean=False) is not None:
+        node.body = node.body[1:] or [ast.Pass()]
 
 
 def _unwrapped(value: Any) -> Any:
