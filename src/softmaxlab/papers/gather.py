@@ -15,7 +15,7 @@ def gather(results: Sequence[Result], labels: Sequence[Any], axis: str, names: S
     """
     longest = max(results, key=lambda result: len(result["loss"]))
     shared = {name: longest[name] for name in ("step", longest.axes["loss"][0]) if name in longest}
-    stacked = {name: np.stack([_padded(r[name], len(longest["loss"])) for r in results]) for name in names}
+    stacked = {name: np.stack([padded(r[name], len(longest["loss"])) for r in results]) for name in names}
     axes = {name: longest.axes[name] for name in (*shared, *names)} | {axis: (axis,)}
     axes |= {name: (axis, *longest.axes[name]) for name in names}
     return Result(
@@ -31,6 +31,7 @@ def status_of(results: Sequence[Result], labels: Sequence[Any]) -> Status:
     return Status()
 
 
-def _padded(array: np.ndarray, length: int) -> np.ndarray:
+def padded(array: np.ndarray, length: int) -> np.ndarray:
+    """Return an array of floats with NaN after its end, up to a length of the first axis."""
     missing = np.full((length - len(array), *array.shape[1:]), np.nan)
     return np.concatenate([array, missing])

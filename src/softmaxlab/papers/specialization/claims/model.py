@@ -154,11 +154,10 @@ def batches_make_q_grow(factor: float) -> Finding:
     """q⊥ of SGD with γD/N_b = 0.4 against the flow with `factor` times that much noise."""
     sgd = _small_batches()
     flow = finished(Flow(model=FLIP, tau_end=TAU, points=2, start=OrderParameters.at(sgd, 0), batch_noise=factor * 0.4))
-    seen, told = (float(np.trace(_q_perp(run)) / 2) for run in (sgd, flow))
-    text = (
-        f"D = 1e4, N_b = 500, γ = .02: mean q⊥_hh at τ = {TAU:g} is {seen:.4f}, with {factor:g} × the term {told:.4f}"
-    )
-    return within(abs(seen - told), BATCH_ERROR, text)
+    measured, predicted = (float(np.trace(_q_perp(run)) / 2) for run in (sgd, flow))
+    expected = f"with {factor:g} × the term {predicted:.4f}"
+    text = f"D = 1e4, N_b = 500, γ = .02: mean q⊥_hh at τ = {TAU:g} is {measured:.4f}, {expected}"
+    return within(abs(measured - predicted), BATCH_ERROR, text)
 
 
 @dataclass(frozen=True)

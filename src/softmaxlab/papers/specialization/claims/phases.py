@@ -99,13 +99,14 @@ def separation_takes_log_D(shrinks: bool) -> Finding:
     runs = [_separations((2.0, 2.0), D if shrinks else DIMS[0], 250.0) for D in DIMS]
     times = np.array([np.mean([_split(run, HALF) for run in of_dim]) for of_dim in runs])
     slopes = np.diff(times) / np.diff(np.log(DIMS))
-    told = [_growth().slope(tau) for tau in (times[:-1] + times[1:]) / 2]
+    predicted = [_growth().slope(tau) for tau in (times[:-1] + times[1:]) / 2]
     ends = min(float(np.abs(run["m"][-1, :, 1]).min()) for of_dim in runs for run in of_dim)
     text = (
         f"half separated at τ = {', '.join(f'{t:.0f}' for t in times)} for D = 1e4, 1e6, 1e9: dτ_s/d log D = "
-        f"{slopes[0]:.2f}, {slopes[1]:.2f}; 1/(2 rate) = {told[0]:.2f}, {told[1]:.2f}; |P⊥m_h| ≥ {ends:.2f} at the end"
+        f"{slopes[0]:.2f}, {slopes[1]:.2f}; 1/(2 rate) = {predicted[0]:.2f}, {predicted[1]:.2f}; "
+        f"|P⊥m_h| ≥ {ends:.2f} at the end"
     )
-    return within(float(np.abs(slopes / told - 1).max()) if ends > LEARNT else np.inf, SLOPE_ERROR, text)
+    return within(float(np.abs(slopes / predicted - 1).max()) if ends > LEARNT else np.inf, SLOPE_ERROR, text)
 
 
 @cache
@@ -130,9 +131,9 @@ def sgd_separates_at_the_same_time(own: bool) -> Finding:
             sgd = _sgd(dim, seed)
             start = OrderParameters.at(sgd, 0) if own else _start(FIG1, 10**6, seed)
             flow = Flow(model=FIG1, tau_end=120.0, points=81, start=start, seed=seed, samples=2**11, batch_noise=LR)
-            seen, told = _split(sgd, HALF), _split(finished(flow), HALF)
-            ratios.append(seen / told)
-            shown.append(f"{seen:.0f} and {told:.0f}")
+            measured, predicted = _split(sgd, HALF), _split(finished(flow), HALF)
+            ratios.append(measured / predicted)
+            shown.append(f"{measured:.0f} and {predicted:.0f}")
     text = (
         f"SGD and the flow are half separated at τ = {', '.join(shown)} (D = {SGD_DIMS[0]} and {SGD_DIMS[1]}, "
         f"{SEEDS} seeds each, γ = {LR:g}); SGD up to D = 1e5 is in specialization/logD, preset paper"

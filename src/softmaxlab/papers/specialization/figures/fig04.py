@@ -15,7 +15,7 @@ from pydantic import Field
 
 from softmaxlab.core.result import Result
 from softmaxlab.papers.figure import FigureSpec
-from softmaxlab.papers.gather import gather
+from softmaxlab.papers.gather import padded, status_of
 from softmaxlab.papers.specialization.head_paths import finite_times, kinds_of, sign_patterns
 from softmaxlab.plotting.journal import COLOURS
 from softmaxlab.plotting.lines import label
@@ -53,10 +53,11 @@ class SequentialRuns(FigureSpec):
     def _run(self, device: str) -> Result:
         cells = [(map, seed) for map in self.maps for seed in range(self.runs)]
         results = flow_many(self.flow(map, seed) for map, seed in cells)
-        names = ("tau", "m", "loss")
-        family = gather(results, [f"{CALLED[map]}, run {seed}" for map, seed in cells], "cell", names)
-        shape = (len(self.maps), self.runs)
-        arrays = {name: family[name].reshape(*shape, *family[name].shape[1:]) for name in names}
+        shape, longest = (len(self.maps), self.runs), max(len(result["tau"]) for result in results)
+        arrays = {}
+        for name in ("tau", "m", "loss"):
+            of_cells = np.stack([padded(result[name], longest) for result in results])
+            arrays[name] = of_cells.reshape(*shape, *of_cells.shape[1:])
         arrays |= {"map": self.maps, "nu": self.variances(), "certificate": kinds_of(results).reshape(shape)}
         axes = {
             "map": ("map",),
@@ -66,7 +67,7 @@ class SequentialRuns(FigureSpec):
             "nu": ("feature",),
             "certificate": ("map", "run"),
         }
-        return Result(arrays, axes, family.status)
+        return Result(arrays, axes, status_of(results, [f"{CALLED[map]}, run {seed}" for map, seed in cells]))
 
     def variances(self) -> np.ndarray:
         return np.diag(Gaussian(F=self.features, nu=self.nu).matrix())

@@ -72,12 +72,14 @@ class Fig06(FigureSpec):
         known = np.isfinite(shares)
         if not known.any():
             return NOTHING
-        told = listed(f"{share:.0%} with {CALLED[str(map)]}" for share, map in zip(shares[known], result["map"][known]))
+        listed_shares = listed(
+            f"{share:.0%} with {CALLED[str(map)]}" for share, map in zip(shares[known], result["map"][known])
+        )
         order = "less with each map" if (np.diff(shares[known]) < 0).all() else "not less with each map"
         left = "" if known.all() else " (a map without finite weights is left out)"
         return (
             "Of all weight, heads whose largest one misses the relevant token put on other tokens "
-            f"{told}: {order}{left}."
+            f"{listed_shares}: {order}{left}."
         )
 
     @staticmethod

@@ -34,9 +34,9 @@ class Fig13(Fig12):
         if not panels:
             return ALONE
         nu1, _ = strengths(panels)
-        found = farthest_atom(panels) <= NEAR
-        of_nu1 = listed(f"{count(found[nu1 == x])} with ν1 = {x:g}" for x in extremes(nu1))
+        near = farthest_atom(panels) <= NEAR
+        of_nu1 = listed(f"{count(near[nu1 == x])} with ν1 = {x:g}" for x in extremes(nu1))
         return (
-            f"Every value of θ has a head within {NEAR:.0%} of |θ| in {count(found)} panels, {of_nu1}; softmax, to "
+            f"Every value of θ has a head within {NEAR:.0%} of |θ| in {count(near)} panels, {of_nu1}; softmax, to "
             "compare with, is in Figure 12."
         )

@@ -21,6 +21,8 @@ class Fig15(Fig02):
 
     heads: Annotated[tuple[Heads, ...], Field(min_length=1, max_length=8)] = (2, 4, 5, 8)
 
+    quick_within: ClassVar[dict[str, float]] = {f"farthest |m_h2|, H = {H}": 0.15 for H in (2, 4, 5, 8)}
+
     @staticmethod
     def seen(result: Result) -> str:
         paths = sorted((path for path, _ in paths_of_several(result)), key=lambda path: path.shape[1])

@@ -42,13 +42,13 @@ class Fig19(SequentialRuns):
         if not paths:
             return NOTHING
         ends = [path[-1] for _, path in paths]
-        found = [sign_patterns(end) for end in ends]
+        patterns = [sign_patterns(end) for end in ends]
         weakest, losses = int(np.argmin(result["nu"])), [loss[np.isfinite(loss)][-1:] for loss in result["loss"][0]]
         every = 2 ** len(result["nu"])
-        whole = count(n == every for n in found)
+        whole = count(n == every for n in patterns)
         return (
             f"All {every} combinations of signs are there in {whole} runs, which "
-            f"have {span(found)}; the weakest feature's mean |m_hf| is "
+            f"have {span(patterns)}; the weakest feature's mean |m_hf| is "
             f"{span((np.abs(end[:, weakest]).mean() for end in ends), '.2f')}, losses are "
             f"{span(np.concatenate(losses), '.3f')}."
         )
