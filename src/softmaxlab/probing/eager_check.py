@@ -15,12 +15,14 @@ from softmaxlab.probing.streaming.sites import root
 TOLERANCE = {torch.float64: 1e-4, torch.float32: 1e-4}  # sums of T terms in float32, twenty times the usual difference
 HALF_TOLERANCE = 2e-2  # eager attention rounds weights to the model's own eight or eleven bits, ours are float32
 COUNTS = ("keys_above", "sink_sequences")  # a weight next to its threshold may fall on either side: shown, not judged
+MEMORY = 2 << 30  # bytes for the weights of one layer of one sequence
+COPIES = 16  # bytes for each weight: scores, softmax, and what measuring makes of them, in float32
 TINY = 1e-12  # keeps a statistic that is 0 in every head from dividing by 0
 
 
-def check_against_eager(model: nn.Module, batch: Batch, eps: float) -> dict[str, Any]:
-    """Measure a batch both ways: tokens, allowed difference, whether all agree, and a row per statistic."""
-    streaming, eager = (_measure(model, batch, eps, eager=way) for way in (False, True))
+def check_against_eager(model: nn.Module, batches: list[Batch], eps: float) -> dict[str, Any]:
+    """Measure batches both ways: tokens, allowed difference, whether all agree, and a row per statistic."""
+    streaming, eager = (_measure(model, batches, eps, eager=way) for way in (False, True))
     allowed = TOLERANCE.get(root(model).dtype, HALF_TOLERANCE)
     rows = _differences("self", streaming.heads, eager.heads, allowed)
     rows += _differences("cross", streaming.cross, eager.cross, allowed)
@@ -28,8 +30,13 @@ def check_against_eager(model: nn.Module, batch: Batch, eps: float) -> dict[str,
     return {"tokens": streaming.tokens, "allowed": allowed, "ok": ok, "statistics": rows}
 
 
-def _measure(model: nn.Module, batch: Batch, eps: float, eager: bool) -> HeadTables:
-    tables = measure_heads(model, [batch], "full", eps, eager)
+def longest_checked(heads: int) -> int:
+    """How many tokens of a sequence eager attention can take at once within MEMORY."""
+    return int((MEMORY / (COPIES * heads)) ** 0.5)
+
+
+def _measure(model: nn.Module, batches: list[Batch], eps: float, eager: bool) -> HeadTables:
+    tables = measure_heads(model, batches, "full", eps, eager)
     if tables.interrupted:
         raise KeyboardInterrupt
     return tables

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from softmaxlab.errors import SpecError
 from softmaxlab.measure.thresholds import SINK_EPS
-from softmaxlab.probing.eager_check import check_against_eager
+from softmaxlab.probing.eager_check import check_against_eager, longest_checked
 from softmaxlab.probing.head_similarity import redundancy
 from softmaxlab.probing.heads import HeadTables, measure_heads
 from softmaxlab.probing.inference import evaluating, forward
@@ -231,8 +231,11 @@ class ProbeSession:
         }
 
     def _check_against_eager(self) -> None:
-        check = check_against_eager(self.loaded.model, self.inputs.prefix, self.options.eps)
-        self.report.parts["check"] = check
+        """Check the beginnings of all sequences, and the first one at its full length or as far as memory goes."""
+        longest = longest_checked(max(site.heads for site in self._self_attention()))
+        first = {name: value[:, :longest] for name, value in self.inputs.first.items()}
+        check = check_against_eager(self.loaded.model, [self.inputs.prefix, first], self.options.eps)
+        self.report.parts["check"] = check | {"longest": min(longest, self.inputs.first["input_ids"].shape[1])}
 
     def _remove_dormant(self) -> None:
         """Measure what removing all dormant heads at once costs, on the text that is measured."""

@@ -29,6 +29,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("types", nargs="*", metavar="MODEL_TYPE", help="default: all that transformers knows")
     parser.add_argument("--kind", choices=tuple(KINDS), action="append", help="default: all kinds")
     parser.add_argument("--rows", type=Path, help="keep results here, one JSON line each, and skip those it has")
+    parser.add_argument("--no-new", action="store_true", help="try nothing: write the page from what --rows holds")
     parser.add_argument("--out", type=Path, help="write the page here, as Markdown")
     options = parser.parse_args(arguments)
     transformers().logging.set_verbosity_error()
@@ -37,7 +38,7 @@ def main(arguments: list[str] | None = None) -> int:
     cases = [(kind, *pair) for kind in options.kind or KINDS for pair in model_types(kind).items()]
     cases = [case for case in cases if not options.types or case[1] in options.types]
     for case in cases:
-        if case[:2] in known:
+        if case[:2] in known or options.no_new:
             continue
         trial = run_apart(*case)
         known[case[:2]] = trial
@@ -45,10 +46,11 @@ def main(arguments: list[str] | None = None) -> int:
         if options.rows:
             with options.rows.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(trial.row(), ensure_ascii=False) + "\n")
-    trials = [known[case[:2]] for case in cases]
+    trials = [known[case[:2]] for case in cases if case[:2] in known]
     if options.out:
+        untried = [case[:2] for case in cases if case[:2] not in known]
         with atomic(options.out) as draft:
-            draft.write_text(page(trials), encoding="utf-8")
+            draft.write_text(page(trials, untried), encoding="utf-8")
     return 0 if all(trial.is_honest for trial in trials) else 1
 
 

@@ -6,11 +6,11 @@ from importlib.metadata import version
 from softmaxlab.probing.support.tiny import KINDS
 from softmaxlab.probing.support.trial import EAGER, NOT_BUILT, REFUSED, TOLERANCE, WORKS, Trial
 
-COMMAND = "python -m softmaxlab.probing.support --out docs/guide/architectures.md"
+COMMAND = "python -m softmaxlab.probing.support --out docs/architectures.md"
 
 
-def page(trials: list[Trial]) -> str:
-    """All trials, one table for each kind, with counts and versions."""
+def page(trials: list[Trial], untried: list[tuple[str, str]]) -> str:
+    """All trials, one table for each kind, with counts and versions; `untried` are (kind, type) without a trial."""
     counts = Counter(trial.verdict for trial in trials)
     said = ", ".join(f"{counts[verdict]} {verdict}" for verdict in (WORKS, EAGER, REFUSED) if counts[verdict])
     tried = [trial for trial in trials if trial.verdict != NOT_BUILT]
@@ -30,6 +30,12 @@ def page(trials: list[Trial]) -> str:
         f"Made with torch {version('torch').split('+')[0]} by `{COMMAND}`.",
         "",
     ]
+    if untried:
+        lines += [f"Not tried yet ({len(untried)}; the same command with `--rows FILE` goes on where it stopped):", ""]
+        for kind in KINDS:
+            if names := [name for of, name in untried if of == kind]:
+                lines += [f"- {kind}: {', '.join(names)}"]
+        lines.append("")
     for kind in KINDS:
         rows = [trial for trial in trials if trial.kind == kind]
         if rows:

@@ -5,6 +5,7 @@ and entropy are those of the eager weights, computed here by their definitions, 
 without us. A model may be refused by name; it may not be silently different.
 """
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -129,7 +130,8 @@ def _measure(model: Any, eager: bool) -> tuple[float | None, float]:
             raise SpecError("no attention was measured: the model called none of its attention modules")
         if expected is not None and len(expected) == len(table):
             compared = True
-            statistics = max(statistics, (table - expected).abs().max().item())
+            difference = (table - expected).abs().max().item()
+            statistics = max(statistics, math.inf if math.isnan(difference) else difference)
     return (statistics if compared else None), moved
 
 
@@ -161,4 +163,4 @@ def _statistics(w: Tensor, queries: Tensor) -> Tensor:
     sinks_weight = torch.special.entr((1 - total).clamp(min=0.0))  # a learned sink takes the rest
     rows = (w.amax(dim=-1) / total, sink / total, torch.special.entr(w).sum(dim=-1) + sinks_weight)
     counts = queries[:, None] & (total > 0)
-    return torch.stack([(row * counts).sum(dim=(0, 2)) / counts.sum(dim=(0, 2)) for row in rows], dim=-1)
+    return torch.stack([torch.where(counts, row, 0).sum(dim=(0, 2)) / counts.sum(dim=(0, 2)) for row in rows], dim=-1)

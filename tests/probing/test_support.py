@@ -1,0 +1,52 @@
+"""Trials of tiny architectures: a sample of the table in docs/architectures.md."""
+
+import pytest
+
+from softmaxlab.probing.streaming import sums
+from softmaxlab.probing.support.page import page
+from softmaxlab.probing.support.tiny import KINDS, model_types
+from softmaxlab.probing.support.trial import EAGER, REFUSED, TOLERANCE, WORKS, WRONG, Trial, try_architecture
+
+SAMPLE = [
+    ("causal", "llama", WORKS),
+    ("causal", "zamba", WORKS),
+    ("causal", "xlnet", EAGER),
+    ("causal", "mamba", REFUSED),
+    ("masked", "layoutlm", WORKS),
+    ("masked", "longformer", REFUSED),
+    ("encoder–decoder", "bart", WORKS),
+]
+
+
+@pytest.mark.parametrize(("kind", "model_type", "verdict"), SAMPLE)
+def test_a_sample_of_architectures(kind, model_type, verdict):
+    trial = try_architecture(kind, model_type, model_types(kind)[model_type])
+    assert trial.verdict == verdict, trial.reason
+    assert bool(trial.reason) == (verdict != WORKS)
+    if verdict != REFUSED:
+        assert max(trial.statistics, trial.logits) <= TOLERANCE
+
+
+def test_statistics_that_are_not_those_of_the_eager_weights_are_seen(monkeypatch):
+    plain = sums._row_sums
+
+    def wrong(per_query, counted, visible):
+        return plain(per_query | {"peak": per_query["peak"] * 1.001}, counted, visible)
+
+    monkeypatch.setattr(sums, "_row_sums", wrong)
+    trial = try_architecture("causal", "llama", model_types("causal")["llama"])
+    assert trial.verdict == WRONG
+    assert not trial.is_honest
+
+
+def test_the_page_counts_what_was_tried_and_names_what_was_not():
+    trials = [Trial("causal", "a", "A", WORKS, "", 1e-7, 0.0), Trial("masked", "b", "B", WRONG, "differs", 1.0, 0.0)]
+    text = page(trials, [("masked", "c")])
+    assert "2 architectures" in text
+    assert "Silently different: 1" in text
+    assert "- masked: c" in text
+    assert "| a | works | 1e-07 | 0 |  |" in text
+
+
+def test_every_kind_has_types():
+    assert all(len(model_types(kind)) > 30 for kind in KINDS)
