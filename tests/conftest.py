@@ -30,3 +30,4 @@ def _own_folder(tmp_path, monkeypatch):
     """Tests run in a folder of their own, so what they write does not land in the repository."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SOFTMAXLAB_PLUGINS", PLUGINS)
+    monkeypatch.setenv("SOFTMAXLAB_PLUGIN_FOLDERS", "")

@@ -1,5 +1,10 @@
 """python -m softmaxlab"""
 
-from softmaxlab.cli import main
+import sys
 
-main()
+if __name__ == "__main__":
+    if not sys.flags.safe_path:
+        del sys.path[0]  # the current folder, put there by -m: a file in it may be named like a library
+    from softmaxlab.cli import main
+
+    main()

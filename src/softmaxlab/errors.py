@@ -13,7 +13,11 @@ class SpecError(SoftmaxlabError, ValueError):
 
 
 class MissingExtra(SpecError):
-    """What was asked for needs an optional dependency that is not installed; the message says how to install it."""
+    """An optional dependency is needed and not installed; the message says how to install it."""
+
+
+class UserCodeError(SpecError):
+    """A plugin, spec or benchmark of the user's raised, or gave what it may not; the message names the place."""
 
 
 class StoreError(SoftmaxlabError):

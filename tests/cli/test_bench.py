@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from softmaxlab.cli import main
+from softmaxlab.cli import bench, main
 
 FAST = """
 def rows():
@@ -18,12 +18,13 @@ def rows():
 
 
 @pytest.fixture
-def folder() -> Path:
-    """A `benchmarks` folder in the current one, as in a clone."""
+def folder(monkeypatch) -> Path:
+    """A `benchmarks` folder as that of the clone that softmaxlab is installed from."""
     path = Path("benchmarks")
     path.mkdir()
     (path / "fast.py").write_text(FAST)
     (path / "other.py").write_text(OTHER)
+    monkeypatch.setattr(bench, "FOLDER", path.absolute())
     return path
 
 
@@ -56,12 +57,37 @@ def test_only_the_named_one_runs(capsys, folder):
     assert [row["benchmark"] for row in json.loads(call(capsys, "other", "--json")[1])] == ["other"]
 
 
-def test_without_a_clone_it_says_where_to_go(capsys):
+def test_without_a_clone_it_says_where_to_go(capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr(bench, "FOLDER", tmp_path / "site-packages" / "benchmarks")
     code, out, err = call(capsys)
     assert (code, out) == (2, "")
-    assert (
-        err == "error: no ./benchmarks/*.py here; the benchmarks come with a clone of the repository, run this in it\n"
-    )
+    assert "come with a clone of the repository" in err
+
+
+def test_the_current_folder_is_not_looked_into_unless_it_is_named(capsys, folder, monkeypatch, tmp_path):
+    monkeypatch.setattr(bench, "FOLDER", tmp_path / "elsewhere")
+    assert call(capsys, "fast")[0] == 2
+    code, out, _ = call(capsys, "other", "--folder", "benchmarks", "--json")
+    assert code == 0
+    assert json.loads(out) == [{"benchmark": "other", "map": "softmax", "speed": 2.0}]
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("def rows():\n    return 1 / 0", "plugin 'mine', function rows, line 2: ZeroDivisionError"),
+        ("raise ValueError('no')", "plugin 'mine', function <module>, line 1: ValueError: no"),
+        ("def rows():\n    return None", "function rows, line 1 must return a list of dicts, got NoneType"),
+        ("def rows():\n    return [{'a': 1}, {'b': 2}]", "function rows, line 1 must return rows with the same names"),
+        ("def rows():\n    return [{'a': object()}]", "function rows, line 1 must return JSON values"),
+    ],
+)
+def test_what_goes_wrong_in_a_benchmark_is_told_with_its_place(capsys, tmp_path, body, words):
+    (tmp_path / "mine.py").write_text(body)
+    code, out, err = call(capsys, "--folder", ".", "--json")
+    assert (code, out) == (1, "")
+    assert words in err
+    assert err.count("\n") == 1
 
 
 def test_an_unknown_name_gets_the_near_miss(capsys, folder):

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -50,3 +52,12 @@ def sleep(mark: str) -> None:
 def speak() -> int:
     print("not for the output of a command", flush=True)
     return 7
+
+
+def spawn_and_sleep(mark: str) -> None:
+    """Start a process that would live on, and write down both."""
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    draft = Path(f"{mark}.draft")
+    draft.write_text(f"{os.getpid()} {child.pid}")
+    draft.rename(mark)
+    time.sleep(600)

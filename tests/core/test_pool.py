@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from softmaxlab.core.pool import Died, run_all
+from softmaxlab.core.pool import Died, TimedOut, run_all
 from tests.core import pool_work
 
 PROJECT = Path(__file__).parents[2]
+LIMIT = 5.0  # seconds: a worker starts in a quarter of a second
+GONE = 5.0  # seconds within which nothing of a killed program is left
 WAIT = 60  # seconds, of a busy machine
 
 
@@ -70,13 +72,23 @@ def test_what_work_prints_is_not_in_the_output(capfd):
     assert capfd.readouterr().out == ""
 
 
+def test_work_beyond_its_time_limit_is_ended_with_what_it_started(tmp_path):
+    mark = tmp_path / "mark"
+    work = {"long": partial(pool_work.spawn_and_sleep, str(mark)), "short": pool_work.process}
+    outcomes = run_all(work, 2, timeout=LIMIT)
+    assert outcomes["long"] == TimedOut(LIMIT)
+    assert isinstance(outcomes["short"], int)
+    if mark.exists():  # else the machine was too busy to begin within the limit
+        assert not any(map(_alive, map(int, mark.read_text().split())))
+
+
 SHARING = """
 import sys
 from functools import partial
 from softmaxlab.core.pool import run_all
 from tests.core import pool_work
 
-run_all({mark: partial(pool_work.sleep, mark) for mark in sys.argv[1:]}, 2)
+run_all({mark: partial(pool_work.spawn_and_sleep, mark) for mark in sys.argv[1:]}, 2)
 """
 
 
@@ -93,7 +105,11 @@ def test_workers_end_with_the_program(tmp_path, end):
             time.sleep(0.05)
         running.send_signal(end)
         running.communicate(timeout=WAIT)  # a worker that lives on holds its standard error open
-    assert not any(_alive(int(mark.read_text())) for mark in marks)
+    processes = [int(process) for mark in marks for process in mark.read_text().split()]
+    deadline = time.monotonic() + GONE
+    while any(map(_alive, processes)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(map(_alive, processes))
 
 
 def _alive(process: int) -> bool:

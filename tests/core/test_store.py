@@ -9,7 +9,7 @@ import pytest
 
 from softmaxlab import Store, StoreError, simulate
 from softmaxlab.attention import Compare
-from softmaxlab.core.files import remove_damaged
+from softmaxlab.core.store import remove_damaged
 from tests.core.kill_writers import kill_round
 
 
@@ -113,7 +113,7 @@ def test_a_full_disk_or_unwritable_folder_is_one_line(tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("softmaxlab.core.files._write_arrays", full)
+    monkeypatch.setattr("softmaxlab.core.files._write_record", full)
     with pytest.raises(StoreError, match="No space left"):
         Store(tmp_path / "runs").put(simulate(spec()))
     assert list((tmp_path / "runs").iterdir()) == []

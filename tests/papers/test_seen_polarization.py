@@ -101,7 +101,7 @@ BY_HAND = {
     sink_time.SinkTime: tracked,
     fig04.Fig04: lambda: induction("share", [SINKS]),
     fig14.Fig14: lambda: induction("share", [SINKS]),
-    fig15.Fig15: lambda: induction("share", [SINKS, SINKS], ("additive", "no")),
+    fig15.Fig15: lambda: positions((1.0, 0.5), (0.25, 0.5)),
     fig16.Fig16: lambda: induction("accuracy", [SINKS]),
     fig17.Fig17: lambda: induction("accuracy", [SINKS]),
     fig18.Fig18: lambda: flips(FOUR, [[0.9, 0.1, 0.2]] * 4),
@@ -247,16 +247,20 @@ def test_fig14_most_heads():
     assert "there are no runs" in fig14.Fig14.seen(induction("share", [{}]))
 
 
+def positions(*pairs):
+    """A result with pairs of shares of sinks, without positions and with."""
+    result = induction("share", [SINKS, SINKS], ("additive", "no"))
+    arrays = {**result.arrays, "pair": np.reshape(np.array(pairs, float), (-1, 2))}
+    return Result(arrays, {**result.axes, "pair": ("pairs", "side")}, notes=result.notes)
+
+
 def test_fig15_pairs_of_positions():
-    additive, none = {"softmax": 0.5, "sigmoid": 0.5, "elu": 0.2}, {"softmax": 1.0, "sigmoid": 0.25}
-    told = fig15.Fig15.seen(induction("share", [additive, none], ("additive", "no")))
-    assert "in 1 of 2 pairs" in told
-    assert f"{(1.0 + 0.25) / 2:.2f} against 0.50: more sinks" in told
-    assert ": not more sinks" in fig15.Fig15.seen(induction("share", [none, additive], ("additive", "no")))
-    three = induction("share", [additive, additive, none], ("additive", "concatenated", "no"))
-    assert "in 2 of 4 pairs" in fig15.Fig15.seen(three)
-    assert "both with and without" in fig15.Fig15.seen(induction("share", [additive]))
-    assert "both with and without" in fig15.Fig15.seen(induction("share", [none], ("no",)))
+    told = fig15.Fig15.seen(positions((1.0, 0.5), (0.25, 0.5), (0.5, 0.5)))
+    assert "Of 3 pairs" in told
+    assert "more sink heads in 1 and fewer in 1" in told
+    assert f"{1.75 / 3:.2f} against 0.50 of the heads: more sinks" in told
+    assert ": not more sinks" in fig15.Fig15.seen(positions((0.0, 0.5)))
+    assert "no two runs differ" in fig15.Fig15.seen(positions())
 
 
 @pytest.mark.parametrize("figure", [fig16.Fig16, fig17.Fig17])

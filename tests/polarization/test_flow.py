@@ -7,8 +7,10 @@ from scipy.integrate import solve_ivp
 
 import softmaxlab as sl
 from softmaxlab import SpecError, Status, simulate
+from softmaxlab.core.ode import Limits
 from softmaxlab.core.result import Outcome
 from softmaxlab.polarization import Flow, StrengthFlow, register
+from softmaxlab.polarization.flow import flow as flow_module
 from softmaxlab.polarization.flow.flow import times
 from tests.polarization import autograd
 from tests.polarization.flow_cases import LOSSES, MODELS, figure_two, flow
@@ -216,7 +218,7 @@ def test_a_loss_without_a_floor_diverges_with_a_status(power, solver, sentence):
 
 
 def test_a_run_that_gets_nowhere_stops(monkeypatch):
-    monkeypatch.setattr("softmaxlab.polarization.integrate.BUDGET", 500)
+    monkeypatch.setattr(flow_module, "LIMITS", Limits(evaluations=500, size=1e100))
     result = simulate(flow("cross_entropy", "softmax", "value", 0, t_end=1e6, solver="DOP853"))
     assert result.status.outcome is Outcome.LIMIT
     assert "choose another solver" in result.status.sentence

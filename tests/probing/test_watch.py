@@ -1,6 +1,7 @@
 """Every statistic of every head against a dense reference, in every family of models, with and without padding."""
 
 import numpy as np
+import pandas
 import pytest
 import torch
 
@@ -93,6 +94,55 @@ def test_profile_and_sinks_agree_with_eager(name, kind):
             assert found == pytest.approx(expected)
             found_any = found_any or bool(expected)
     assert found_any
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("llama", "left"), ("gemma2", "right"), ("gpt_oss", "no"), ("bert", "left")]
+)
+def test_the_largest_logit_is_that_of_the_written_out_scores(name, kind):
+    model, inputs = build(name), batch(name, kind)
+    _, layers = dense_layers(name, model, inputs)
+    seen: dict[str, torch.Tensor] = {}
+
+    def keep(state, call, _) -> None:
+        seen[state.site.name] = call.raw(slice(0, call.lengths[0]), call.lengths[1])
+
+    with torch.no_grad(), watch(model) as w, attach.attached(model) as states:
+        for state in states:
+            state.observers.append(keep)
+        model(**inputs)
+    expected = []
+    for module, layer in layers.items():  # `visible` [B, Tq, Tk] of the reference, without padded queries
+        shown = layer.visible & layer.queries[:, :, None]
+        expected.append(np.where(shown[:, None], seen[module].numpy(), -np.inf).max(axis=(0, 2, 3)))
+    np.testing.assert_allclose(w.report()["max_logit"], np.concatenate(expected), rtol=AGREES)
+
+
+def test_a_reset_begins_anew():
+    model = build("llama")
+    with torch.no_grad(), watch(model) as w:
+        model(**batch("llama", seed=0))
+        w.reset()
+        model(**batch("llama", seed=1))
+    with torch.no_grad(), watch(model) as alone:
+        model(**batch("llama", seed=1))
+    for one, other in (
+        (w.report(), alone.report()),
+        (w.activations(), alone.activations()),
+        (w.sinks(), alone.sinks()),
+    ):
+        pandas.testing.assert_frame_equal(one, other)
+
+
+def test_a_sink_lives_from_its_first_layer_to_its_last():
+    model = build("llama")
+    with torch.no_grad(), watch(model, eps=0.15) as w:
+        model(**batch("llama"))
+    sinks = w.sinks()
+    assert sinks["first_layer"].lt(sinks["last_layer"]).any()
+    for (position, token), rows in sinks.groupby(["position", "token"]):
+        assert set(rows["first_layer"]) == {rows["layer"].min()}, (position, token)
+        assert set(rows["last_layer"]) == {rows["layer"].max()}, (position, token)
 
 
 def test_tokens_of_cross_attention_are_the_encoders():

@@ -79,7 +79,7 @@ def test_the_constants_are_least_squares_of_what_was_found(monkeypatch):
         for name, constant in zip(names, constants):
             monkeypatch.setattr(formula, name, constant)
         told = [window(edge.p, edge.scale) for edge in found]
-        return [np.log(pair[edge.side == "upper"] / edge.found) for pair, edge in zip(told, found)]
+        return [np.log(pair[edge.side == "upper"] / edge.measured) for pair, edge in zip(told, found)]
 
     fitted = least_squares(errors, [1.0, 2.0, 1.0, 0.1], bounds=([0.1, 0.1, 0.1, 0.07], [10, 10, 10, 1])).x
     np.testing.assert_allclose(fitted, committed, rtol=0.01)  # they were rounded
@@ -115,7 +115,7 @@ def test_edges_pair_what_is_found_with_what_is_told():
     table = pandas.DataFrame([asdict(Setting(8, 0.1)) | {"lr": lr, "right": right} for lr, right in rights.items()])
     lower, upper = edges(table)
     assert (lower.side, upper.side) == ("lower", "upper")
-    assert (lower.told, upper.told) == window(8, 0.1)
-    assert (lower.found, upper.found) == pytest.approx((10**-3.5, 10**-1.5))
+    assert (lower.predicted, upper.predicted) == window(8, 0.1)
+    assert (lower.measured, upper.measured) == pytest.approx((10**-3.5, 10**-1.5))
     assert Edge(8, 0.1, 0.9, 0.999, "lower", 1.0, 4.0).factor == pytest.approx(4.0)
     assert np.isnan(Edge(8, 0.1, 0.9, 0.999, "lower", np.nan, 4.0).factor)

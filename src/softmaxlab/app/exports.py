@@ -1,11 +1,10 @@
 """Downloads: the data of a view as CSV, its spec as JSON."""
 
-import io
-
 import numpy as np
 import pandas  # here: Plotly looks for it while another thread may still import it
 
 from softmaxlab.core.result import Result
+from softmaxlab.core.tables import csv_text
 
 
 def csv(result: Result, clock: str, names: tuple[str, ...]) -> str:
@@ -27,13 +26,9 @@ def attention_csv(result: Result) -> str:
 
 
 def _table(columns: dict[str, np.ndarray]) -> str:
-    text = io.StringIO()
-    pandas.DataFrame(columns).to_csv(text, index=False)
-    return text.getvalue()
+    return csv_text(pandas.DataFrame(columns))
 
 
 def rows_csv(rows: list[dict]) -> str:
     """Rows of one kind."""
-    text = io.StringIO()
-    pandas.DataFrame(rows).to_csv(text, index=False)
-    return text.getvalue()
+    return csv_text(pandas.DataFrame(rows))

@@ -15,9 +15,9 @@ import plotly.graph_objects as go
 from softmaxlab.app.state import Superseded, remembered
 from softmaxlab.app.states import Specialization
 from softmaxlab.app.theme import NEUTRAL, curve, figure, limit, token_line
+from softmaxlab.core.ode import stopping
 from softmaxlab.core.result import Result
 from softmaxlab.core.simulate import simulate
-from softmaxlab.specialization.integrate import stopping
 
 SAMPLES = {"coarse": 2**6, "fine": 2**11}  # base points of the flow
 POINTS = 61  # recorded times

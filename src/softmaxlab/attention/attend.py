@@ -20,10 +20,10 @@ def weights(map: str, scores: Tensor, mask: Tensor | None = None, bias: Tensor |
     `mask` is boolean, True = visible, and broadcasts; a masked weight is exactly 0, and a row without a visible key is
     all 0. `bias` is one number or one per head, for the maps that take it (0 if not given).
     """
-    found = MAPS[map]
-    if found.features is not None:
+    chosen = MAPS[map]
+    if chosen.features is not None:
         raise SpecError(f"map {map!r} acts on queries and keys, not on scores: use attend")
-    return _weights(found, scores, mask, bias)
+    return _weights(chosen, scores, mask, bias)
 
 
 def attend(
@@ -46,9 +46,9 @@ def attend(
 
 def features_of(map: str, x: Tensor, mlp: nn.Module | None = None) -> Tensor:
     """φ(x) of queries or keys [..., d_h], of the same shape; x itself for the maps of scores."""
-    found = MAPS[map]
-    given = _feature_arguments(found, mlp)
-    return x if found.features is None else found.features(x, **given)
+    chosen = MAPS[map]
+    given = _feature_arguments(chosen, mlp)
+    return x if chosen.features is None else chosen.features(x, **given)
 
 
 def attend_features(
@@ -67,14 +67,14 @@ def weights_of_products(map: str, scores: Tensor, mask: Tensor | None, bias: Ten
     return _weights(MAPS[map], scores, mask, bias)
 
 
-def _weights(found: Map, scores: Tensor, mask: Tensor | None, bias: Tensor | float | None) -> Tensor:
-    _check_scores(scores, found)
+def _weights(chosen: Map, scores: Tensor, mask: Tensor | None, bias: Tensor | float | None) -> Tensor:
+    _check_scores(scores, chosen)
     wide = _wide(scores)
     visible = _visible(mask, scores)
-    w = found.weigh(wide, visible, _per_head(bias, wide, found))
+    w = chosen.weigh(wide, visible, _per_head(bias, wide, chosen))
     if w.shape != scores.shape:
         shapes = f"{tuple(w.shape)} for scores of shape {tuple(scores.shape)}"
-        raise SpecError(f"map {found.name!r} must give one weight per score, got shape {shapes}")
+        raise SpecError(f"map {chosen.name!r} must give one weight per score, got shape {shapes}")
     return hide(w, visible).to(scores.dtype)
 
 
@@ -82,12 +82,12 @@ def _wide(x: Tensor) -> Tensor:
     return x.to(_WIDER.get(x.dtype, x.dtype))
 
 
-def _check_scores(scores: Tensor, found: Map) -> None:
+def _check_scores(scores: Tensor, chosen: Map) -> None:
     if not isinstance(scores, Tensor) or not scores.is_floating_point():
         raise SpecError(f"scores must be a floating-point tensor, got {_type(scores)}")
-    least = 3 if found.parameters or found.joint else 1
+    least = 3 if chosen.parameters or chosen.joint else 1
     if scores.dim() < least:
-        raise SpecError(f"map {found.name!r} needs scores [..., head, query, key], got shape {tuple(scores.shape)}")
+        raise SpecError(f"map {chosen.name!r} needs scores [..., head, query, key], got shape {tuple(scores.shape)}")
 
 
 def _type(value: object) -> str:
@@ -106,11 +106,11 @@ def _visible(mask: Tensor | None, scores: Tensor) -> Tensor | None:
         raise SpecError(f"mask does not broadcast to the scores, got shapes {shapes}") from None
 
 
-def _per_head(bias: Tensor | float | None, scores: Tensor, found: Map) -> Tensor | None:
+def _per_head(bias: Tensor | float | None, scores: Tensor, chosen: Map) -> Tensor | None:
     """The bias as [head, 1, 1]."""
-    if not found.takes_bias:
+    if not chosen.takes_bias:
         if bias is not None:
-            raise SpecError(f"map {found.name!r} takes no bias")
+            raise SpecError(f"map {chosen.name!r} takes no bias")
         return None
     if isinstance(bias, str):
         raise SpecError(f"bias must be one number or one per head, got {bias!r}")
@@ -121,11 +121,11 @@ def _per_head(bias: Tensor | float | None, scores: Tensor, found: Map) -> Tensor
     return per_head.expand(heads).reshape(heads, 1, 1)
 
 
-def _feature_arguments(found: Map, mlp: nn.Module | None) -> dict[str, nn.Module]:
-    if "mlp" in found.parameters:
+def _feature_arguments(chosen: Map, mlp: nn.Module | None) -> dict[str, nn.Module]:
+    if "mlp" in chosen.parameters:
         if mlp is None:
-            raise SpecError(f"map {found.name!r} needs its feature network: attend(..., mlp=feature_mlp(d_h))")
+            raise SpecError(f"map {chosen.name!r} needs its feature network: attend(..., mlp=feature_mlp(d_h))")
         return {"mlp": mlp}
     if mlp is not None:
-        raise SpecError(f"map {found.name!r} takes no mlp")
+        raise SpecError(f"map {chosen.name!r} takes no mlp")
     return {}

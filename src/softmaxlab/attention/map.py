@@ -1,4 +1,4 @@
-"""What an attention map is: a function from scores to weights, and the facts it declares.
+"""Attention maps: functions from scores to weights, and the facts that each declares.
 
 The laws in tests/laws prove the declared facts of every registered map.
 """
@@ -11,6 +11,8 @@ from typing import Literal
 from torch import Tensor
 
 from softmaxlab.attention.masking import bounded_share, hide, share
+from softmaxlab.core.user_code import naming_user_code, place_of_function
+from softmaxlab.errors import UserCodeError
 
 Normalise = Literal["none", "sum", "bounded"]
 FACTS = ("non_negative", "row_stochastic", "shift_invariant", "joint")
@@ -55,10 +57,24 @@ class Map:
         """Weights of scores [..., head, query, key]; `bias` is None or [head, 1, 1]."""
         given = {"bias": bias} if self.takes_bias else {}
         if self.acts_on_rows:
-            return self.function(scores, visible=visible, **given)
+            return self._apply(scores, visible=visible, **given)
         # hidden scores may be anything, also NaN: they never reach the function
-        weights = hide(self.function(hide(scores, visible), **given), visible)
+        weights = hide(self._apply(hide(scores, visible), **given), visible)
         return NORMALISERS[self.normalise](weights)
+
+    def _apply(self, scores: Tensor, **given: Tensor | None) -> Tensor:
+        """The function's value; errors of a user's function name it."""
+        if self.function.__module__.partition(".")[0] in ("softmaxlab", "torch"):
+            return self.function(scores, **given)
+        with naming_user_code():
+            weights = self.function(scores, **given)
+        if not isinstance(weights, Tensor) or not weights.is_floating_point() or weights.shape != scores.shape:
+            what = f"{weights.dtype} of shape {tuple(weights.shape)}" if isinstance(weights, Tensor) else type(weights)
+            raise UserCodeError(
+                f"map {self.name!r} must give one weight per score, a real tensor of shape {tuple(scores.shape)}, got "
+                f"{what} ({place_of_function(self.function)})"
+            )
+        return weights
 
 
 def parameters_of(function: Callable) -> tuple[str, ...]:

@@ -3,7 +3,10 @@
 import io
 import itertools
 import logging
+import signal
 import sys
+import threading
+import traceback
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -12,10 +15,14 @@ import typer
 from softmaxlab import __version__
 from softmaxlab.cli import bench, check, cite, explore, list, probe, reproduce, run, sweep
 from softmaxlab.cli.options import Plugin
-from softmaxlab.errors import SoftmaxlabError
+from softmaxlab.core.user_code import place_of
+from softmaxlab.errors import SoftmaxlabError, UserCodeError
 
 UsageError: Any = typer.BadParameter.__bases__[0]  # whatever typer raises for options and arguments
 INTERRUPTED = 130  # typer's exit code for Ctrl-C
+
+_shows_tracebacks = False
+_ended_by = int(signal.SIGINT)  # the signal that ended the program, if one did
 
 app = typer.Typer(
     name="softmaxlab",
@@ -41,10 +48,18 @@ def _version(asked: bool) -> None:
         raise typer.Exit
 
 
+def _debug(asked: bool) -> None:
+    global _shows_tracebacks
+    _shows_tracebacks = asked
+
+
 @app.callback()
 def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", callback=_debug, is_eager=True, help="Show the traceback of an error.")
     ] = False,
     plugin: Plugin = None,
 ) -> None:
@@ -58,6 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             stream.reconfigure(errors="replace")  # a terminal without Greek letters shows question marks
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
     logging.getLogger("softmaxlab").setLevel(logging.INFO)
+    _end_like_ctrl_c()
     try:
         sys.exit(app(arguments, standalone_mode=False))
     except UsageError as error:
@@ -65,16 +81,52 @@ def main(arguments: Sequence[str] | None = None) -> None:
             sys.exit(2)
         typer.echo(f"error: {error.format_message()}{_got(error, arguments or sys.argv[1:])}", err=True)
         sys.exit(2)
-    except SoftmaxlabError as error:
-        typer.echo(f"error: {error}", err=True)
-        sys.exit(2)
-    except OSError as error:  # a folder that cannot be written, a full disk
-        typer.echo(f"error: {error}", err=True)
-        sys.exit(2)
+    except UserCodeError as error:
+        _fail(error, 1)
+    except (SoftmaxlabError, OSError) as error:  # OSError: a folder that cannot be written, a full disk
+        _fail(error, 2)
+    except MemoryError as error:
+        _fail(f"there is not enough memory for this: {error or 'an allocation failed'}", 1)
+    except Exception as error:
+        _fail(_unexpected(error), 1)
     except SystemExit as stop:
         if stop.code == INTERRUPTED:
             typer.echo("interrupted; finished results are kept", err=True)
+            sys.exit(128 + _ended_by)
         raise
+
+
+def _end_like_ctrl_c() -> None:
+    """SIGTERM and SIGHUP end the program as Ctrl-C does; a hang-up that is ignored, as under nohup, stays so."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _interrupt)
+
+
+def _interrupt(number: int, frame: object) -> None:
+    global _ended_by
+    _ended_by = number
+    signal.signal(number, signal.SIG_IGN)  # the end has begun
+    raise KeyboardInterrupt
+
+
+def _fail(message: object, code: int) -> None:
+    """Print one line, after the traceback if it was asked for, and end."""
+    if _shows_tracebacks:
+        traceback.print_exc()
+    typer.echo(f"error: {' '.join(str(message).split())}", err=True)
+    sys.exit(code)
+
+
+def _unexpected(error: Exception) -> str:
+    """What a user can do about an error that nobody thought of: his own code's place, or a report."""
+    reason = f"{type(error).__name__}: {error}"
+    if place := place_of(error):
+        return f"{place}: {reason}"
+    return f"unexpected {reason}; this is a defect of softmaxlab, --debug shows where"
 
 
 def _got(error: Any, arguments: Sequence[str]) -> str:

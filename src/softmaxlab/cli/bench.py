@@ -1,25 +1,33 @@
 """softmaxlab bench: the benchmarks' ratio table, from a clone of the repository."""
 
+import contextlib
 import importlib.util
+import json as json_module
 import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+import softmaxlab
 from softmaxlab.cli.options import Json, print_json
-from softmaxlab.errors import SpecError, unknown
+from softmaxlab.core.documents import jsonable, parse_json, user_folder
+from softmaxlab.core.user_code import naming_user_code, place_of_function
+from softmaxlab.errors import SpecError, UserCodeError, unknown
 
-EXAMPLES = "Examples:  softmaxlab bench  ·  softmaxlab bench polarization --json"
-FOLDER = "benchmarks"
+EXAMPLES = "Examples:  softmaxlab bench  ·  softmaxlab bench polarization --json  ·  softmaxlab bench --folder mine"
+FOLDER = Path(softmaxlab.__file__).parents[2] / "benchmarks"  # of a clone, beside src
 
 
 def command(
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME ...]", help="Benchmarks; all if none.")] = None,
+    folder: Annotated[
+        str | None, typer.Option(metavar="FOLDER", help="Run the .py files of this folder, which are executed.")
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Run the benchmarks in ./benchmarks: ours against the plain way, and their ratio."""
-    found = _benchmarks()
+    """Run the benchmarks of the clone that softmaxlab comes from: ours against the plain way, and their ratio."""
+    found = _benchmarks(FOLDER if folder is None else user_folder("--folder", folder), folder is None)
     for name in names or ():
         if name not in found:
             raise unknown("benchmark", name, found)
@@ -35,22 +43,37 @@ def command(
         _print_table(name, table)
 
 
-def _benchmarks() -> dict[str, Path]:
-    """Name → file. They are no part of the installed package, so they are looked for in a clone."""
-    files = {file.stem: file for file in sorted(Path(FOLDER).glob("*.py"))}
+def _benchmarks(folder: Path, is_ours: bool) -> dict[str, Path]:
+    """Name → file. Ours are no part of the installed package; no other folder is looked into unless it is named."""
+    files = {file.stem: file for file in sorted(folder.glob("*.py"))}
+    if not files and is_ours:
+        raise SpecError(
+            "the benchmarks come with a clone of the repository, and softmaxlab is not installed from one "
+            "(pip install -e); or name a folder of your own with --folder"
+        )
     if not files:
-        raise SpecError(f"no ./{FOLDER}/*.py here; the benchmarks come with a clone of the repository, run this in it")
+        raise SpecError(f"--folder must be a folder with .py files, got {str(folder)!r}")
     return files
 
 
 def _rows(name: str, file: Path) -> list[dict[str, Any]]:
     """What the file's rows() gives."""
-    spec = importlib.util.spec_from_file_location(f"{FOLDER}.{name}", file)
+    spec = importlib.util.spec_from_file_location(f"benchmarks.{name}", file)
     module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
-    spec.loader.exec_module(module)  # type: ignore[union-attr]
+    with naming_user_code(file), contextlib.redirect_stdout(sys.stderr):
+        spec.loader.exec_module(module)  # type: ignore[union-attr]
+        rows = module.rows() if hasattr(module, "rows") else None
     if not hasattr(module, "rows"):
         raise SpecError(f"{file} has no function rows(), which must give a list of dicts")
-    return module.rows()
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise UserCodeError(f"{place_of_function(module.rows)} must return a list of dicts, got {type(rows).__name__}")
+    if len({tuple(row) for row in rows}) > 1:
+        raise UserCodeError(f"{place_of_function(module.rows)} must return rows with the same names in all of them")
+    try:
+        parse_json(json_module.dumps(jsonable(rows)), "rows")
+    except (TypeError, ValueError, RecursionError) as error:
+        raise UserCodeError(f"{place_of_function(module.rows)} must return JSON values: {error}") from None
+    return rows
 
 
 def _print_table(title: str, rows: list[dict[str, Any]]) -> None:

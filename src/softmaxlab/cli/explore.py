@@ -3,12 +3,12 @@
 import importlib.util
 import sys
 import threading
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from softmaxlab.cli.options import Plugin
+from softmaxlab.core.documents import user_folder
 from softmaxlab.errors import SpecError
 
 EXAMPLES = (
@@ -29,7 +29,7 @@ def command(
     """Explore polarization, attention maps, probe results and specialization on http://127.0.0.1:PORT."""
     if importlib.util.find_spec("dash") is None:
         raise SpecError("the explorer needs dash: pip install 'softmaxlab[explore]'")
-    root = Path(out).expanduser()
+    root = user_folder("--out", out)
     if not root.is_dir():
         raise SpecError(f"--out must be a folder with probe results, got {out!r}")
     from softmaxlab.app.server import HOST, create, listen, serve, warm

@@ -1,7 +1,9 @@
 """Options shared by commands."""
 
+import contextlib
 import json
 import logging
+import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from softmaxlab.core import plugins, progress
+from softmaxlab.core.documents import jsonable, parse_json
 from softmaxlab.errors import SpecError
 
 
@@ -28,8 +31,27 @@ Preset = Annotated[str, typer.Option("--preset", help="How much to compute: quic
 Out = Annotated[str, typer.Option("--out", help="Folder for results and pictures.")]
 
 
+Long = Annotated[bool, typer.Option("--long", help="Allow what would take more than a day.")]
+
+
+@contextmanager
+def allowed_time(long: bool) -> Iterator[None]:
+    """Specs that would take more than a day are refused inside, unless that is allowed."""
+    from softmaxlab.core import cost
+
+    with cost.at_most(math.inf if long else cost.DAY):
+        yield
+
+
+@contextmanager
+def clean_stdout(json: bool) -> Iterator[None]:
+    """What a user's code prints goes to stderr where stdout is to hold one JSON document."""
+    with contextlib.redirect_stdout(sys.stderr) if json else contextlib.nullcontext():
+        yield
+
+
 def print_json(document: Any) -> None:
-    typer.echo(json.dumps(document, indent=1, ensure_ascii=False))
+    typer.echo(json.dumps(jsonable(document), indent=1, ensure_ascii=False, allow_nan=False))
 
 
 @contextmanager
@@ -54,7 +76,9 @@ def parse_settings(pairs: list[str] | None) -> dict[str, Any]:
         if name in settings:
             raise SpecError(f"--set {name} is given twice")
         try:
-            settings[name] = json.loads(text)
-        except (ValueError, RecursionError):
+            settings[name] = parse_json(text, f"--set {name}")
+        except SpecError:
+            raise
+        except ValueError:
             settings[name] = text
     return settings

@@ -2,7 +2,6 @@
 
 import sys
 from functools import partial
-from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
@@ -10,6 +9,7 @@ from rich.console import Console
 from typer import Option
 
 from softmaxlab.cli.options import Plugin, print_json, quiet_progress
+from softmaxlab.core.documents import user_folder
 from softmaxlab.errors import SpecError
 
 EXAMPLES = (
@@ -117,7 +117,7 @@ def command(
     )  # fmt: skip
     if chosen.attention and out is None:
         raise SpecError("--attention draws pictures: say where with --out FOLDER")
-    folder = None if out is None else Path(out).expanduser()
+    folder = None if out is None else user_folder("--out", out)
     report.check_output(folder, format)
     with quiet_progress():
         result = ProbeSession(chosen, partial(typer.echo, err=True), _say_loading).run()

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from softmaxlab.cli.options import Json, Out, Plugin, parse_settings, print_json
+from softmaxlab.cli.options import Json, Long, Out, Plugin, allowed_time, clean_stdout, parse_settings, print_json
 from softmaxlab.errors import SpecError
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ def command(
     format: Annotated[str, typer.Option(help="png, svg or pdf.")] = "png",
     style: Annotated[str, typer.Option(help="screen, or a journal's column: icml, neurips, aps.")] = "screen",
     device: Annotated[str, typer.Option(help="Where tensors live.")] = "cpu",
+    long: Long = False,
     json: Json = False,
     plugin: Plugin = None,
 ) -> None:
@@ -46,7 +47,8 @@ def command(
 
     check_look(format, style)
     store = Store(out)
-    result = simulate(spec, store=store, device=device)
+    with allowed_time(long), clean_stdout(json):
+        result = simulate(spec, store=store, device=device)
     name = _name(spec, bool(changes) or what.endswith(".json"))
     drawn = plot(result) if can_plot(result) else None
     caption = " ".join(drawn.get_suptitle().replace("$", "").split()) if drawn else ""

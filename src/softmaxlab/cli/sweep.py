@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from softmaxlab.cli.options import Json, Out, Plugin, parse_settings, print_json
+from softmaxlab.cli.options import Json, Long, Out, Plugin, allowed_time, parse_settings, print_json
 from softmaxlab.errors import SpecError
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ Track = Annotated[str | None, typer.Option(help="Write each loss as it goes: jso
 Address = Annotated[str | None, typer.Option(help="Ray: a running cluster; without it, Ray is started here.")]
 Gpus = Annotated[float | None, typer.Option(min=0, help="Ray: of a run, fractions allowed. SLURM: of an element.")]
 Time = Annotated[str | None, typer.Option(help="SLURM: at most this long for an element, as sbatch takes it.")]
+Timeout = Annotated[float | None, typer.Option(help="Local: seconds after which a run is ended, as failed.")]
 Elements = Annotated[int | None, typer.Option(min=1, help="SLURM: at most so many array elements.")]
 Status = Annotated[bool, typer.Option("--status", help="Make nothing; say what is there and what is still lacking.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="SLURM: only print the script and its core-hours.")]
@@ -67,8 +68,10 @@ def command(
     account: Annotated[str | None, typer.Option(help="SLURM: the account.")] = None,
     time: Time = None,
     elements: Elements = None,
+    timeout: Timeout = None,
     dry_run: DryRun = False,
     status: Status = False,
+    long: Long = False,
     json: Json = False,
     plugin: Plugin = None,
 ) -> None:
@@ -77,6 +80,7 @@ def command(
     Stop it with Ctrl-C and start it again at will: finished runs are kept. A run that fails does not stop the others.
     """
     from softmaxlab.cli.sweep_status import print_status
+    from softmaxlab.core.cost import check_cost
     from softmaxlab.core.tables import check_table
     from softmaxlab.training import trackers
     from softmaxlab.training.executors import executor_named
@@ -90,7 +94,13 @@ def command(
     if status:
         print_status(name, specs, out, table, serve, json)
         return
-    options = {"jobs": jobs, "address": address, "gpus_per_task": gpus_per_task, "partition": partition}
+    options = {
+        "jobs": jobs,
+        "timeout": timeout,
+        "address": address,
+        "gpus_per_task": gpus_per_task,
+        "partition": partition,
+    }
     chosen = executor_named(executor, **options, account=account, time=time, elements=elements)
     if dry_run:
         _print_plan(chosen, list(specs), out, limit, json)
@@ -99,13 +109,15 @@ def command(
     asked = keyed(specs)
     ranks = dict(zip((key for key, _ in asked), specs.values()))
     work = Sweep(asked, out, limit, own=files[0], table=Path(table) if table else None, ranks=ranks, serve=serve)
+    with allowed_time(long):
+        check_cost(work.wanted.values())
     try:
         work.make(chosen, device)
     except KeyboardInterrupt:
         _report(name, work, files, json)  # what there is
         raise
     _report(name, work, files, json)
-    if work.told_bad():
+    if work.warning():
         raise typer.Exit(1)
 
 
@@ -122,17 +134,22 @@ def _plugin_hint() -> Iterator[None]:
 
 def _report(name: str, work: "Sweep", files: list[Path], json: bool) -> None:
     """Write and print the table, and say how the runs ended."""
+    from softmaxlab.core.provenance import differences, of_stored, sentence
+
     work.write()
     runs, tally, out = work.table(), work.tally(), str(work.store.root)
     counts = {str(status): int(count) for status, count in runs["status"].value_counts().items()}
+    different = differences(of_stored(work.store, runs["key"]))
     if json:
         about = {"sweep": name, "table": str(files[-1]), "data": out, "counts": counts}
-        print_json(about | tally | {"runs": _plain(runs)})
+        print_json(about | tally | {"computed_differently": different, "runs": _plain(runs)})
         return
     _print_table(name, runs)
     _print_reasons(runs)
     ended = ", ".join(f"{count} {status}" for status, count in counts.items())
     now = "{there_already} there already, {made_now} made now, {failed_now} failed now".format(**tally)
+    if different:
+        typer.echo(f"note: {sentence(different)}")
     typer.echo(f"{name}: {ended} ({now})")
     typer.echo("".join(f"  table  {file}\n" for file in files) + f"  data   {out}")
 
@@ -157,13 +174,14 @@ def _specs(what: str, preset: str | None, changes: dict[str, Any]) -> tuple[str,
 
 
 def _from_file(file: str) -> Iterable["Spec"]:
-    import json
-
+    from softmaxlab.core.documents import parse_json
     from softmaxlab.core.spec import from_plain
 
     try:
-        found = json.loads(Path(file).read_text())
-    except (OSError, ValueError, RecursionError) as error:
+        found = parse_json(Path(file).read_text(), f"{file!r}")
+    except SpecError:
+        raise
+    except (OSError, ValueError) as error:
         raise SpecError(f"cannot read the specs in {file!r}: {error}") from None
     if not isinstance(found, list) or not found:
         raise SpecError(f"{file!r} must hold a JSON list of specs")

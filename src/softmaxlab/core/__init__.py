@@ -1,1 +1,1 @@
-"""What every laboratory stands on: specs, results, the store, one seed, one verb."""
+"""The foundation of every laboratory: specs, results, the store, one seed, one verb."""

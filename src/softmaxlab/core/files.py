@@ -17,8 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from softmaxlab.core.result import Outcome, Result, Status
-from softmaxlab.core.spec import from_plain
 from softmaxlab.errors import DamagedError, StoreError
 
 DATA, RECORD = "result.nc", "result.json"
@@ -26,13 +24,16 @@ DRAFT = ".writing-"  # then process id, a random tail, and the host
 FORMAT = 1
 
 
-def write_result(result: Result, folder: Path, key: str | None = None) -> bool:
-    """Write into `folder` unless it exists; whether it was written. Of two writers at once the first one stays."""
+def write_folder(folder: Path, data: Any, record: dict[str, Any]) -> bool:
+    """Write a result's arrays (a netCDF file) and its record into `folder` unless it exists; return whether it did.
+
+    Of two writers at once the first one stays.
+    """
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with _draft_folder(folder.parent) as draft:
-            _write_arrays(result, draft / DATA)
-            _write_record(result, key, draft)
+        with draft_folder(folder.parent) as draft:
+            (draft / DATA).write_bytes(data)
+            _write_record(record, draft)
             _flush(draft)
             try:
                 os.rename(draft, folder)
@@ -46,29 +47,38 @@ def write_result(result: Result, folder: Path, key: str | None = None) -> bool:
     return True
 
 
-def read_result(folder: Path, key: str | None = None) -> Result:
-    """Read a folder back, checking it against its checksum and, if given, the key it was filed under."""
+@contextlib.contextmanager
+def reading(folder: Path) -> Iterator[None]:
+    """Turn whatever goes wrong while a result is read into an error that names its folder."""
     if not folder.exists():
         raise StoreError(f"there is no result at {folder}")
     try:
-        record = json.loads((folder / RECORD).read_text())
-        if record["format"] != FORMAT:
-            raise StoreError(f"{folder} has format {record['format']}, this softmaxlab reads {FORMAT}")
-        if record.pop("sha256") != _checksum(folder / DATA, record):
-            raise DamagedError(f"{folder} is damaged: it does not match its checksum")
-        if key is not None and record["key"] != key:
-            raise DamagedError(f"{folder} holds the result of another key, {record['key']}")
-        return Result(
-            **_read_arrays(folder / DATA),
-            status=Status(Outcome(record["status"][0]), record["status"][1]),
-            notes=record["notes"],
-            spec=from_plain(record["spec"]) if record["spec"] else None,
-            provenance=record["provenance"],
-        )
+        yield
     except PermissionError as error:
         raise StoreError(f"{folder} cannot be read: {error}") from error
     except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
         raise DamagedError(f"{folder} cannot be read: {error}") from error
+
+
+def read_record(folder: Path, key: str | None = None) -> dict[str, Any]:
+    """The record of a folder, checked against its checksum and, if given, the key it was filed under."""
+    record = json.loads((folder / RECORD).read_text())
+    if record["format"] != FORMAT:
+        raise StoreError(f"{folder} has format {record['format']}, this softmaxlab reads {FORMAT}")
+    if record.pop("sha256") != _checksum(folder / DATA, record):
+        raise DamagedError(f"{folder} is damaged: it does not match its checksum")
+    if key is not None and record["key"] != key:
+        raise DamagedError(f"{folder} holds the result of another key, {record['key']}")
+    return record
+
+
+def read_arrays(folder: Path) -> dict[str, Any]:
+    """The arrays of a folder and their axes, by these names."""
+    import h5netcdf  # xarray takes several times as long, which counts when a sweep reads thousands
+
+    with h5netcdf.File(folder / DATA, "r", decode_vlen_strings=True) as file:
+        arrays = {name: _numpy(variable[...], dict(variable.attrs)) for name, variable in file.variables.items()}
+        return {"arrays": arrays, "axes": {name: variable.dimensions for name, variable in file.variables.items()}}
 
 
 def remove_abandoned(root: Path) -> None:
@@ -79,31 +89,18 @@ def remove_abandoned(root: Path) -> None:
             shutil.rmtree(draft, ignore_errors=True)
 
 
-def remove_damaged(folder: Path, key: str) -> None:
-    """Delete a damaged result: rename, look again, remove, so that no whole result written meanwhile is lost."""
-    with _draft_folder(folder.parent) as draft:
-        aside = draft / folder.name
-        try:
-            os.rename(folder, aside)
-        except FileNotFoundError:
-            return  # another writer was faster
-        with contextlib.suppress(DamagedError, OSError):
-            read_result(aside, key)
-            os.rename(aside, folder)
-
-
 @contextlib.contextmanager
 def atomic(path: Path) -> Iterator[Path]:
     """A temporary file beside `path` to write to; it takes the place of `path` when the block ends well."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with _draft_folder(path.parent) as draft:
+    with draft_folder(path.parent) as draft:
         yield draft / path.name
         _flush(draft / path.name)
         os.replace(draft / path.name, path)
 
 
 @contextlib.contextmanager
-def _draft_folder(parent: Path) -> Iterator[Path]:
+def draft_folder(parent: Path) -> Iterator[Path]:
     """A new hidden folder, open to the same people as any other, gone at the end unless renamed."""
     tail = f"@{socket.gethostname()}"
     draft = Path(tempfile.mkdtemp(prefix=f"{DRAFT}{os.getpid()}-", suffix=tail, dir=parent))
@@ -126,36 +123,16 @@ def _alive(process: int) -> bool:
     return True
 
 
-def _write_arrays(result: Result, path: Path) -> None:
-    # through memory: HDF5 itself crashes the process when the disk is full
-    path.write_bytes(result.to_xarray().to_netcdf(None, engine="h5netcdf"))
-
-
-def _read_arrays(path: Path) -> dict[str, Any]:
-    import h5netcdf  # xarray takes several times as long, which counts when a sweep reads thousands
-
-    with h5netcdf.File(path, "r", decode_vlen_strings=True) as file:
-        arrays = {name: _numpy(variable[...], dict(variable.attrs)) for name, variable in file.variables.items()}
-        return {"arrays": arrays, "axes": {name: variable.dimensions for name, variable in file.variables.items()}}
-
-
 def _numpy(values: np.ndarray, attributes: dict[str, Any]) -> np.ndarray:
-    """What was written: netCDF has words as objects and truth values as numbers."""
+    """Restore the type that was written: netCDF has words as objects and truth values as numbers."""
     values = np.asarray(values)
     if values.dtype == object:
         return values.astype(np.str_)
     return values.astype(bool) if attributes.get("dtype") == "bool" else values
 
 
-def _write_record(result: Result, key: str | None, folder: Path) -> None:
-    record = {
-        "format": FORMAT,
-        "key": key,
-        "spec": result.spec.plain() if result.spec else None,
-        "status": [result.status.outcome, result.status.sentence],
-        "notes": dict(result.notes),
-        "provenance": dict(result.provenance),
-    }
+def _write_record(record: dict[str, Any], folder: Path) -> None:
+    record = {"format": FORMAT} | record
     record["sha256"] = _checksum(folder / DATA, record)
     (folder / RECORD).write_text(json.dumps(record, indent=1))
     _flush(folder / DATA)

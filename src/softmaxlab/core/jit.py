@@ -1,4 +1,4 @@
-"""How kernels are compiled: IEEE arithmetic in source order, no GIL, 1/0 = inf as in NumPy.
+"""Compile kernels: IEEE arithmetic in source order, no GIL, 1/0 = inf as in NumPy.
 
 `inner` is for functions called by other kernels. `inner_sum` is for sums and products of vectors and matrices, where
 the order of additions is free, as it is in any linear algebra library: the processor then adds several at a time; NaN

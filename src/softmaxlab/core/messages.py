@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from softmaxlab.errors import unknown
+from softmaxlab.errors import UserCodeError, unknown
 
 SHOWN = 60  # characters of a bad value
 
@@ -15,6 +15,12 @@ def one_line(error: ValidationError, model: type[BaseModel]) -> str:
     errors = sorted(_causes(error), key=lambda e: e["type"] != "extra_forbidden")
     first = _sentence(errors[0], model)
     return first if len(errors) == 1 else f"{first} (and {len(errors) - 1} more)"
+
+
+def user_code_error(error: ValidationError) -> UserCodeError | None:
+    """The error of a user's own code that a validator met, as it is."""
+    causes = (each.get("ctx", {}).get("error") for each in error.errors(include_url=False))
+    return next((cause for cause in causes if isinstance(cause, UserCodeError)), None)
 
 
 def _causes(error: ValidationError) -> list[Any]:

@@ -1,8 +1,8 @@
 """The one process pool: pieces of work, shared by processes of one thread each.
 
 A process that dies (killed, out of memory, crashed) costs its own piece of work one attempt and costs no other piece
-anything. Such pieces are tried again alone, so one that needs all the memory can have it. Workers end with the process
-that started them, even if that one is killed.
+anything. Such pieces are tried again alone, so one that needs all the memory can have it. Workers, and whatever they
+have started, end with the process that started them, even if that one is killed (guard.py).
 """
 
 import contextlib
@@ -15,14 +15,16 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any, cast
 
-from softmaxlab.core import progress
+from softmaxlab.core import plugins, progress
+from softmaxlab.core.guard import Guard, kill_group
 
 Work = Callable[[], Any]
 Finished = Callable[[str, Any], None]
@@ -43,6 +45,16 @@ class Died:
         return f"the worker died {self.attempts} times, last with {self.how}"
 
 
+@dataclass(frozen=True)
+class TimedOut:
+    """The outcome of a piece of work that was ended at its time limit."""
+
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"stopped after {self.seconds:g} s, the time limit of a run"
+
+
 def cores() -> int:
     """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -54,11 +66,13 @@ def run_all(
     finished: Finished | None = None,
     threads: int = 1,
     attempts: int = ATTEMPTS,
+    timeout: float | None = None,
 ) -> dict[str, Any]:
     """Return name → what its work returned, or how it `Died`; `finished` is called with both as soon as they are known.
 
     `jobs` processes of `threads` threads each share the work in its order. Functions and what they return are pickled.
-    What a piece of work raises is raised here, and ends the others.
+    What a piece of work raises is raised here, and ends the others. One that takes more than `timeout` seconds is
+    ended, and not tried again: its outcome is `TimedOut`.
     """
     outcomes: dict[str, Any] = {}
 
@@ -68,15 +82,18 @@ def run_all(
             finished(name, outcome)
 
     left, died = work, {}
-    for at_once in (jobs, *[1] * (attempts - 1)):
-        died = _run_once(left, at_once, record, threads)
-        left = {name: work[name] for name in died}
+    with Guard() as guard:
+        for at_once in (jobs, *[1] * (attempts - 1)):
+            died = _run_once(left, at_once, record, threads, guard, timeout) if left else {}
+            left = {name: work[name] for name in died}
     for name, how in died.items():
         record(name, Died(attempts, how))
     return outcomes
 
 
-def _run_once(work: Mapping[str, Work], jobs: int, record: Finished, threads: int) -> dict[str, str]:
+def _run_once(
+    work: Mapping[str, Work], jobs: int, record: Finished, threads: int, guard: Guard, timeout: float | None
+) -> dict[str, str]:
     """Record what each piece of work returns; return name → how its process died, for those whose process did."""
     waiting, died = deque(work.items()), {}
     busy: dict[Connection, _Worker] = {}
@@ -84,10 +101,10 @@ def _run_once(work: Mapping[str, Work], jobs: int, record: Finished, threads: in
     try:
         while waiting or busy:
             while waiting and len(busy) < jobs:
-                worker = _Worker(threads)
+                worker = _Worker(threads, guard)
                 busy[worker.connection] = worker
                 worker.begin(*waiting.popleft())
-            for ready in wait(list(busy)):
+            for ready in wait(list(busy), _until_next(busy.values(), timeout)):
                 worker = busy[cast(Connection, ready)]
                 try:
                     raised, value = worker.outcome()
@@ -103,6 +120,10 @@ def _run_once(work: Mapping[str, Work], jobs: int, record: Finished, threads: in
                 else:
                     leaving.append(busy.pop(worker.connection))
                     worker.release()
+            for worker in [each for each in busy.values() if timeout is not None and each.seconds() >= timeout]:
+                del busy[worker.connection]
+                worker.kill()
+                record(worker.name, TimedOut(timeout or 0.0))
         for worker in leaving:
             worker.wait()
     finally:
@@ -111,26 +132,37 @@ def _run_once(work: Mapping[str, Work], jobs: int, record: Finished, threads: in
     return died
 
 
-class _Worker:
-    """A process that runs `serve`, and the name of the work it does."""
+def _until_next(workers: "Iterable[_Worker]", timeout: float | None) -> float | None:
+    """Seconds until the first of them is at its time limit."""
+    if timeout is None:
+        return None
+    return max(0.0, min(timeout - worker.seconds() for worker in workers))
 
-    def __init__(self, threads: int):
-        self.name = ""
+
+class _Worker:
+    """A process that runs `serve`, with a process group of its own, and the name of the work it does."""
+
+    def __init__(self, threads: int, guard: Guard):
+        self.name, self.began, self.guard = "", time.monotonic(), guard
         self.connection, theirs = multiprocessing.Pipe()
-        paths = {"PYTHONPATH": os.pathsep.join(sys.path)}
         with theirs:
             handle = theirs.fileno()
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-c", f"from softmaxlab.core.pool import serve; serve({handle})"],
                 stdin=subprocess.DEVNULL,
                 pass_fds=[handle],
-                env=os.environ | dict.fromkeys(THREAD_VARIABLES, str(threads)) | paths,
+                env=os.environ | dict.fromkeys(THREAD_VARIABLES, str(threads)) | plugins.worker_environment(),
                 process_group=0,  # Ctrl-C reaches the process that started the workers, which ends them itself
             )
+        guard.add(self._process.pid)
 
     def begin(self, name: str, work: Work) -> None:
-        self.name = name
+        self.name, self.began = name, time.monotonic()
         self._send(pickle.dumps(work))
+
+    def seconds(self) -> float:
+        """Return how long it has been at its work."""
+        return time.monotonic() - self.began
 
     def outcome(self) -> tuple[bool, Any]:
         """Return whether the work raised, and what it raised or returned; EOFError or OSError if the process died."""
@@ -146,9 +178,10 @@ class _Worker:
             self._process.wait(EXIT_SECONDS)
 
     def kill(self) -> str:
-        """End the process if it has not ended, and return how it ended."""
-        self._process.kill()
+        """End the process if it has not ended, and all that it has started; return how it ended."""
+        kill_group(self._process.pid)
         code = self._process.wait()
+        self.guard.remove(self._process.pid)
         self.connection.close()
         if code >= 0:
             return f"exit code {code}"

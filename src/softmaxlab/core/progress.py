@@ -60,7 +60,7 @@ class Progress:
     def _log(self, elapsed: float) -> None:
         self._logged = time.monotonic()
         counts = (self.label, self.done, self.total, self.failed)
-        log.info("%s: %d/%d, %d failed, %s, %s", *counts, self._rate(elapsed), told_left(self.left(elapsed)))
+        log.info("%s: %d/%d, %d failed, %s, %s", *counts, self._rate(elapsed), time_left(self.left(elapsed)))
 
     def _rate(self, elapsed: float) -> str:
         if not elapsed:
@@ -69,21 +69,21 @@ class Progress:
         return f"{rate:.3g}/s" if rate >= 1 else f"{60 * rate:.3g}/min"
 
     def _show(self, elapsed: float) -> None:
-        told = f"{self._rate(elapsed)}, {told_left(self.left(elapsed))}"
+        line = f"{self._rate(elapsed)}, {time_left(self.left(elapsed))}"
         if self._bar is None:
             from rich import progress
             from rich.console import Console
 
-            texts = progress.MofNCompleteColumn(), progress.TextColumn("{task.fields[told]}")
+            texts = progress.MofNCompleteColumn(), progress.TextColumn("{task.fields[rate]}")
             columns = (*progress.Progress.get_default_columns()[:-1], *texts)  # the last is rich's own time left
             self._bar = progress.Progress(*columns, console=Console(stderr=True), transient=True)
-            self._bar.add_task(self.label, total=self.total, told=told)
+            self._bar.add_task(self.label, total=self.total, rate=line)
             self._bar.start()
         label = f"{self.label}, {self.failed} failed" if self.failed else self.label
-        self._bar.update(self._bar.task_ids[0], description=label, completed=self.done, told=told)
+        self._bar.update(self._bar.task_ids[0], description=label, completed=self.done, rate=line)
 
 
-def told_left(seconds: float | None) -> str:
+def time_left(seconds: float | None) -> str:
     """A time left in a unit that suits it."""
     if seconds is None:
         return "time left not known yet"

@@ -90,13 +90,13 @@ class Registry(Generic[Entry]):
     def fingerprint(self, name: str) -> str:
         """Hash of a user entry's source; empty for a built-in."""
         self[name]
-        found = self._fingerprints[name.partition(":")[0]]
-        if found is None:
+        fingerprint = self._fingerprints[name.partition(":")[0]]
+        if fingerprint is None:
             raise SpecError(
                 f"{self.kind} {name!r} cannot be keyed by its source, which cannot be read or does not show the values "
                 "that it closes over; define it at the top of a module"
             )
-        return found
+        return fingerprint
 
 
 def numbers_of(function: Callable, fixed: Sequence[str]) -> tuple[str, ...]:

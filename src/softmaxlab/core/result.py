@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from softmaxlab.core.spec import Spec
+from softmaxlab.core import files
+from softmaxlab.core.spec import Spec, from_plain
 from softmaxlab.errors import SpecError, StoreError, unknown
 
 if TYPE_CHECKING:
@@ -19,8 +20,11 @@ if TYPE_CHECKING:
     import xarray
 
 
+STORABLE = "biufSU"  # kinds of NumPy's dtypes that a netCDF file holds as they are
+
+
 class Outcome(enum.StrEnum):
-    """How a run ended."""
+    """The ways in which a run ends."""
 
     DONE = "done"
     DIVERGED = "diverged"
@@ -46,7 +50,7 @@ class Status:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What a simulation gives: `result["a"]` is an array whose axes are `result.axes["a"]`.
+    """The arrays of a simulation: `result["a"]` is an array whose axes are `result.axes["a"]`.
 
     An array named like its only axis labels that axis. `notes` holds small facts of the run (solver, evaluations),
     `provenance` what it ran on.
@@ -65,7 +69,7 @@ class Result:
         if extra := self.axes.keys() - arrays.keys():
             raise unknown("array in axes", extra.pop(), arrays)
         _check_axes(arrays, axes)
-        _check_storable(arrays, self.notes)
+        _check_storable(arrays, axes, self.notes)
         object.__setattr__(self, "arrays", MappingProxyType(arrays))
         object.__setattr__(self, "axes", MappingProxyType(axes))
 
@@ -113,18 +117,36 @@ class Result:
 
     def save(self, folder: str | Path) -> Path:
         """Write the result into a new folder, all or nothing."""
-        from softmaxlab.core.files import write_result
-
-        if not write_result(self, Path(folder)):
+        if not self.write(Path(folder)):
             raise StoreError(f"{folder} exists already, and results are not overwritten")
         return Path(folder)
 
-    @classmethod
-    def load(cls, folder: str | Path) -> "Result":
-        """Read a result back; a damaged one raises StoreError."""
-        from softmaxlab.core.files import read_result
+    def write(self, folder: Path, key: str | None = None) -> bool:
+        """Write the result into `folder`, filed under a key, unless it exists; return whether it was written."""
+        # through memory: HDF5 itself crashes the process when the disk is full
+        data = self.to_xarray().to_netcdf(None, engine="h5netcdf")
+        record = {
+            "key": key,
+            "spec": self.spec.plain() if self.spec else None,
+            "status": [self.status.outcome, self.status.sentence],
+            "notes": dict(self.notes),
+            "provenance": dict(self.provenance),
+        }
+        return files.write_folder(folder, data, record)
 
-        return read_result(Path(folder))
+    @classmethod
+    def load(cls, folder: str | Path, key: str | None = None) -> "Result":
+        """Read a result back; a damaged one, or one that is not filed under `key`, raises StoreError."""
+        folder = Path(folder)
+        with files.reading(folder):
+            record = files.read_record(folder, key)
+            return cls(
+                **files.read_arrays(folder),
+                status=Status(Outcome(record["status"][0]), record["status"][1]),
+                notes=record["notes"],
+                spec=from_plain(record["spec"]) if record["spec"] else None,
+                provenance=record["provenance"],
+            )
 
 
 def _read_only(value: Any) -> np.ndarray:
@@ -133,14 +155,22 @@ def _read_only(value: Any) -> np.ndarray:
     return view
 
 
-def _check_storable(arrays: Mapping[str, np.ndarray], notes: Mapping[str, Any]) -> None:
+def _check_storable(
+    arrays: Mapping[str, np.ndarray], axes: Mapping[str, tuple[str, ...]], notes: Mapping[str, Any]
+) -> None:
     """Say now, not after hours of work, what could not be saved."""
-    for name in arrays:
-        if "/" in name or not name:
+    for name, array in arrays.items():
+        if not isinstance(name, str) or "/" in name or not name:
             raise SpecError(f"an array's name is a word without a slash, got {name!r}")
+        if array.dtype.kind not in STORABLE:
+            raise SpecError(
+                f"array {name!r} must hold real numbers, words or truth values, which can be stored; got {array.dtype}"
+            )
+        if name in axes[name] and array.ndim != 1:
+            raise SpecError(f"array {name!r} is named like an axis of its own, so it must have that axis alone")
     try:
         json.dumps(dict(notes))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise SpecError(f"notes hold JSON values only: {error}") from None
 
 

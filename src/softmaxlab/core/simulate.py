@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import logging
 import platform
 import sys
 import time
@@ -9,11 +10,14 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
+from softmaxlab.core.cost import check_cost
 from softmaxlab.core.result import Result
 from softmaxlab.core.spec import Spec
 from softmaxlab.core.store import Store
-from softmaxlab.errors import SpecError
+from softmaxlab.core.user_code import naming_user_code, place_of_function
+from softmaxlab.errors import SpecError, UserCodeError
 
+log = logging.getLogger(__name__)
 KERNELS = "softmaxlab.core.kernels"  # looked up, not imported: it needs torch, which many results do not
 RECORDED = ("softmaxlab", "numpy", "scipy", "torch", "numba")
 
@@ -28,16 +32,33 @@ def simulate(spec: Spec, store: Store | str | Path | None = None, device: str = 
     check_device(device)
     if isinstance(store, (str, Path)):
         store = Store(store)
-    if store is not None and (found := store.get(spec)) is not None:
-        return found
+    if store is not None and (stored := store.get(spec)) is not None:
+        _say_if_other(stored)
+        return stored
+    check_cost([spec])
     if kernels := sys.modules.get(KERNELS):
         kernels.forget_used()
     began = time.perf_counter()
-    outcome = spec._run(device)
+    with naming_user_code():
+        outcome = spec._run(device)
+    if not isinstance(outcome, Result):
+        raise UserCodeError(f"{place_of_function(type(spec)._run)} must return a Result, got {type(outcome).__name__}")
     result = dataclasses.replace(outcome, spec=spec, provenance=_provenance(time.perf_counter() - began, device))
     if store is not None:
         store.put(result)
     return result
+
+
+def _say_if_other(found: Result) -> None:
+    """Say that a stored result is of other versions: its last digits may differ from what is computed now."""
+    made = found.provenance.get("versions") or {}
+    other = [f"{name} {made[name]}, now {now}" for name, now in _versions().items() if made.get(name, now) != now]
+    if other:
+        log.info(
+            "the stored result %s was computed with other versions (%s)",
+            found.spec.key if found.spec else "",
+            "; ".join(other),
+        )
 
 
 def check_device(device: str) -> None:
@@ -67,7 +88,7 @@ def _provenance(seconds: float, device: str) -> dict:
 
 
 def _threads() -> int | None:
-    """Of torch, on whose number the last digits of its sums depend; None if it is not in use."""
+    """The number of threads of torch, on which the last digits of its sums depend; None if torch is not in use."""
     return sys.modules["torch"].get_num_threads() if "torch" in sys.modules else None
 
 

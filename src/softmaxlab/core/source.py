@@ -54,8 +54,8 @@ class Class:
         return attribute in self._own
 
     def bases(self) -> "list[Class]":
-        found = (self.module.value(base) for base in self._node.bases)
-        return [base for base in found if isinstance(base, Class)]
+        values = (self.module.value(base) for base in self._node.bases)
+        return [base for base in values if isinstance(base, Class)]
 
     def __getitem__(self, attribute: str) -> Any:
         """The attribute's value, UNKNOWN if neither the class nor a base of ours gives one."""
@@ -215,7 +215,7 @@ def _instance(of: Class, positional: tuple[Any, ...], named: dict[str, Any]) -> 
 
 
 def _returned(of: ast.FunctionDef, home: Module, positional: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    """What a function returns that does nothing but give values names and return an expression."""
+    """The value of a function that does nothing but give values names and return an expression."""
     *steps, last = of.body[1:] if ast.get_docstring(of) else of.body
     if not isinstance(last, ast.Return) or last.value is None or not all(isinstance(s, ast.Assign) for s in steps):
         return UNKNOWN

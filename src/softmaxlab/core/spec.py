@@ -9,7 +9,7 @@ import hashlib
 import importlib
 import json
 from collections.abc import Iterable, Iterator
-from typing import Any, ClassVar, Self, get_args
+from typing import Annotated, Any, ClassVar, Self, get_args
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, ValidationError, model_validator
@@ -17,7 +17,9 @@ from pydantic.fields import FieldInfo
 
 from softmaxlab.core import plugins, source
 from softmaxlab.core.arrays import encode
-from softmaxlab.core.messages import one_line
+from softmaxlab.core.cost import Cost
+from softmaxlab.core.documents import parse_json
+from softmaxlab.core.messages import one_line, user_code_error
 from softmaxlab.core.registry import Named, Registry, source_hash
 from softmaxlab.errors import SpecError, unknown
 
@@ -25,6 +27,7 @@ LABORATORIES = ("attention", "polarization", "specialization", "training", "prob
 KEY_LENGTH = 24  # hex digits = 96 bits: a collision among 1e9 results has probability 6e-12
 
 
+Seed = Annotated[int, Field(ge=0, lt=2**63)]  # what every generator takes, torch's being a signed 64-bit number
 ADDED_LATER = "added_later"
 
 
@@ -73,7 +76,7 @@ class Record(BaseModel):
         try:
             super().__init__(**by_position, **fields)
         except ValidationError as error:
-            raise SpecError(one_line(error, type(self))) from None
+            raise user_code_error(error) or SpecError(one_line(error, type(self))) from None
 
     @model_validator(mode="wrap")
     @classmethod
@@ -129,6 +132,10 @@ class Spec(Record):
         content = [self.version, self.json_text(), sorted(set(_fingerprints(self)))]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:KEY_LENGTH]
 
+    def estimate(self) -> Cost:
+        """What computing it costs. A spec of one's own that does not say is taken for a cheap one."""
+        return Cost()
+
     def _run(self, device: str) -> Any:
         raise NotImplementedError(f"{type(self).__name__} has no engine")
 
@@ -138,18 +145,16 @@ def from_plain(value: Any) -> Spec:
     if not isinstance(value, dict) or "kind" not in value:
         raise SpecError(f"a spec is a JSON object with a 'kind', got {type(value).__name__}")
     fields = dict(value)
-    found = _class_of(fields.pop("kind"))
-    if not issubclass(found, Spec) or found._run is Spec._run:
-        raise SpecError(f"kind {found.kind!r} cannot be simulated, it is a part or a family of specs")
-    return found(**fields)
+    named = _class_of(fields.pop("kind"))
+    if not issubclass(named, Spec) or named._run is Spec._run:
+        raise SpecError(f"kind {named.kind!r} cannot be simulated, it is a part or a family of specs")
+    return named(**fields)
 
 
 def from_json(text: str) -> Spec:
     """The spec that a JSON text describes."""
     try:
-        return from_plain(json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_once_each))
-    except RecursionError:
-        raise SpecError("not a spec: the JSON is nested too deeply") from None
+        return from_plain(parse_json(text, "a spec's JSON", _refuse_constant, _once_each))
     except ValueError as error:
         if isinstance(error, SpecError):
             raise
@@ -233,8 +238,8 @@ def _fingerprints(record: Record) -> Iterator[str]:
             yield from _fingerprints(value)
         for registry in _registries(field.annotation, field.metadata):
             for item in value if isinstance(value, tuple) else (value,):
-                if isinstance(item, str) and (found := registry.fingerprint(item)):
-                    yield found
+                if isinstance(item, str) and (fingerprint := registry.fingerprint(item)):
+                    yield fingerprint
 
 
 def _registries(annotation: Any, notes: Iterable[Any]) -> Iterator[Registry]:

@@ -3,12 +3,14 @@
 Writers never touch a visible entry, so any number of processes may share a store, and a killed one leaves it whole.
 """
 
+import contextlib
 import logging
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from softmaxlab.core.files import read_result, remove_abandoned, remove_damaged, write_result
+from softmaxlab.core.files import draft_folder, remove_abandoned
 from softmaxlab.core.result import Result
 from softmaxlab.core.spec import KEY_LENGTH, Spec
 from softmaxlab.errors import DamagedError, StoreError
@@ -37,7 +39,7 @@ class Store:
 
     def load(self, key: str) -> Result:
         """One entry by key; a damaged one, or one filed under a wrong key, raises StoreError."""
-        return read_result(self.folder(key), key)
+        return Result.load(self.folder(key), key)
 
     def get(self, spec: Spec) -> Result | None:
         """The result of a spec, or None if it is absent or damaged (damage is logged, so it is computed anew)."""
@@ -57,7 +59,7 @@ class Store:
         folder = self.folder(key)
         if folder.exists() and self.get(result.spec) is None:
             remove_damaged(folder, key)
-        write_result(result, folder, key)
+        result.write(folder, key)
         return folder
 
     def __contains__(self, spec: Spec) -> bool:
@@ -76,3 +78,16 @@ class Store:
 
     def __repr__(self) -> str:
         return f"<Store {str(self.root)!r}, {len(self)} results>"
+
+
+def remove_damaged(folder: Path, key: str) -> None:
+    """Delete a damaged result: rename, look again, remove, so that no whole result written meanwhile is lost."""
+    with draft_folder(folder.parent) as draft:
+        aside = draft / folder.name
+        try:
+            os.rename(folder, aside)
+        except FileNotFoundError:
+            return  # another writer was faster
+        with contextlib.suppress(DamagedError, OSError):
+            Result.load(aside, key)
+            os.rename(aside, folder)

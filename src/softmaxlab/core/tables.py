@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from softmaxlab.core.files import atomic
 from softmaxlab.errors import SpecError
@@ -10,6 +10,7 @@ from softmaxlab.errors import SpecError
 if TYPE_CHECKING:
     import pandas
 
+FORMULAS = ("=", "+", "-", "@", "\t", "\r")  # how a cell begins that spreadsheets run
 FORMATS = ("csv", "parquet")
 
 
@@ -18,10 +19,29 @@ def write_table(table: "pandas.DataFrame", path: str | Path) -> Path:
     path = check_table(path)
     with atomic(path) as draft:
         if path.suffix == ".csv":
-            table.to_csv(draft, index=False)
+            draft.write_text(csv_text(table), encoding="utf-8", newline="")
         else:
             _write_parquet(table, draft)
     return path
+
+
+def csv_text(table: "pandas.DataFrame") -> str:
+    """The table as CSV that a spreadsheet reads as data: no cell of text is a formula."""
+    safe = table.copy()
+    for name in safe.columns[[dtype.kind not in "biufcmM" for dtype in safe.dtypes]]:
+        safe[name] = safe[name].map(neutral)
+    return safe.rename(columns=neutral).to_csv(index=False, lineterminator="\n")
+
+
+def neutral(cell: Any) -> Any:
+    """A text that a spreadsheet would take for a formula, behind an apostrophe; numbers are left as they are."""
+    if not isinstance(cell, str) or not cell.startswith(FORMULAS):
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{cell}"
+    return cell
 
 
 def check_table(path: str | Path) -> Path:

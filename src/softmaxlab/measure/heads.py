@@ -28,7 +28,7 @@ def total_variation(weights: Tensor, others: Tensor) -> Tensor:
 
 @on_arrays
 def flip_rate(prediction_1: Tensor, prediction_2: Tensor, label_1: Tensor, label_2: Tensor) -> Tensor:
-    """How often swapping one token flips the class, over pairs on the last axis (polarization paper, E.3).
+    """The rate at which swapping one token flips the class, over pairs on the last axis (polarization paper, E.3).
 
     `prediction_1` is the class given to sample 1 after it took sample 2's top token: flipped if it became `label_2`.
     The two directions are averaged.

@@ -51,7 +51,7 @@ ACROSS, BALANCE = "V − β*uᵀ/b", "L + ∫‖∇L‖² dt"  # names of two in
 
 @dataclass(frozen=True)
 class Motion:
-    """How parameters moved until `t` from `since`, both on the named clock, and the velocity −∇L where they are.
+    """The movement of parameters from `since` to `t`, both on the named clock, and the velocity −∇L where they are.
 
     `settles` is False for a loss without a minimum. `smooth` is False where differences of the velocity say nothing of
     the curvature, and `rate` is None where the velocity in t is not that of the motion (Adam's steps).
@@ -89,11 +89,11 @@ def certificate(motion: Motion, drifts: Mapping[str, float], judged: Mapping[str
         why = f"{worst} should not change but did by {_percent(judged[worst])}: choose a smaller rtol"
         return numbers | _verdict("undersampled", why)
     name = max(motion.moved, key=lambda name: motion.moved[name])
-    told = f"{name} moved by {_percent(motion.moved[name])} since {motion.clock} = {motion.since:.3g}"
+    sentence = f"{name} moved by {_percent(motion.moved[name])} since {motion.clock} = {motion.since:.3g}"
     if not motion.settles and motion.moved[name] > STILL:
-        return numbers | _verdict("moving", f"{told}; its loss has no minimum, so it never rests{limit}")
+        return numbers | _verdict("moving", f"{sentence}; its loss has no minimum, so it never rests{limit}")
     if not motion.moved[name] <= MOVED:
-        return numbers | _verdict("moving", told)
+        return numbers | _verdict("moving", sentence)
     return numbers | _at_rest(motion, g)
 
 
@@ -155,7 +155,7 @@ def _percent(part: float) -> str:
 
 
 def _reach(values: np.ndarray, T: float) -> np.ndarray:
-    """How far a unit gradient moves along each eigenvector in the time T."""
+    """The distance that a unit gradient moves along each eigenvector in the time T."""
     stiff = values * T > STIFF
     return np.where(stiff, 1.0 / np.where(stiff, values, 1.0), T)
 
@@ -197,14 +197,15 @@ def _extremes(motion: Motion) -> tuple[float, float]:
     hessian: Any = LinearOperator((size, size), matvec=product, dtype=float)  # pyright: ignore[reportCallIssue]
     start, lanczos = np.random.default_rng(0).standard_normal(size), cast(Any, eigsh)
     try:
-        found = [lanczos(hessian, 1, which=which, v0=start, maxiter=LANCZOS, tol=1e-3)[0][0] for which in ("LM", "SA")]
+        options = {"v0": start, "maxiter": LANCZOS, "tol": 1e-3}
+        eigenvalues = [lanczos(hessian, 1, which=which, **options)[0][0] for which in ("LM", "SA")]
     except ArpackError:
         return np.nan, np.nan
-    return float(found[1]), float(abs(found[0]))
+    return float(eigenvalues[1]), float(abs(eigenvalues[0]))
 
 
 def invariant_drifts(problem: Problem, ends: Parameters) -> dict[str, float]:
-    """How far each quantity that the flow conserves has gone between two ends [2, …].
+    """The drift of each quantity that the flow conserves between two ends [2, …].
 
     Relative to the terms that it is made of, which are squares of parameters or less.
     """
@@ -216,7 +217,7 @@ def invariant_drifts(problem: Problem, ends: Parameters) -> dict[str, float]:
 
 
 def sizes_of(problem: Problem, start: Parameters, last: Parameters) -> dict[str, float]:
-    """What movements of each parameter are relative to: its norm, the larger of both; of scores at least 1.
+    """The size of each parameter, to which movements are relative: its larger norm of both; of scores at least 1.
 
     Scores of 1 are large for every map but those that do not feel their scale.
     """
@@ -228,13 +229,13 @@ def sizes_of(problem: Problem, start: Parameters, last: Parameters) -> dict[str,
 
 
 def movement(earlier: Parameters, last: Parameters, sizes: Mapping[str, float]) -> dict[str, float]:
-    """How far each of some arrays moved, relative to its size or, where that is not given, to what it is now."""
+    """The movement of each array, relative to its size or, where that is not given, to what it is now."""
     gaps = {name: float(np.linalg.norm(last[name] - x)) for name, x in earlier.items()}
     return {name: gap / (sizes.get(name) or float(np.linalg.norm(last[name])) or 1.0) for name, gap in gaps.items()}
 
 
 def distances(problem: Problem, s: np.ndarray, log_t: float | None) -> tuple[dict[str, float], str]:
-    """How far the weights are from one-hot and, at a time of the flow, from their asymptotic law; and that as text."""
+    """Distances of the weights from one-hot and, at a time of the flow, from their asymptotic law; and as text."""
     if not MAPS[problem.map].row_stochastic:
         return {}, ""
     rest = float((1.0 - np.abs(s).max(axis=-1) / np.abs(s).sum(axis=-1)).max())
@@ -249,7 +250,7 @@ def distances(problem: Problem, s: np.ndarray, log_t: float | None) -> tuple[dic
 
 
 def balance_drift(t: np.ndarray, loss: np.ndarray, speed: np.ndarray) -> float | None:
-    """How far L(t_1) − L(t) is from ∫‖∇L‖² dt, relative, beyond the error of the integral over recorded times.
+    """The relative distance of L(t_1) − L(t) from ∫‖∇L‖² dt, beyond the error of the integral over recorded times.
 
     `speed` is t‖∇L‖², the integrand in log t; t_1 is the first recorded time after 0. None if there are
     too few times to tell.

@@ -1,4 +1,4 @@
-"""When a flow whose loss settles has come to rest, so that it need not be followed to t_end.
+"""Decide when a flow whose loss settles has come to rest, so that it need not be followed to t_end.
 
 After convergence nothing moves but rounding, which e^τ blows up: no solver gets to t = 1e100 that way. The flow is at
 rest when every component of its velocity is as small as rounding alone would make it: no larger than what changes when
@@ -38,7 +38,7 @@ class Rest:
 
 
 def rounding(velocity: Velocity, y: np.ndarray, here: np.ndarray, signs: np.random.Generator) -> np.ndarray:
-    """How large rounding alone makes each component of the velocity, which at y is `here`."""
+    """The size that rounding alone gives each component of the velocity, which at y is `here`."""
     shift = RELATIVE * np.abs(y) + ABSOLUTE
     shifted = [y + signs.choice((-1.0, 1.0), y.size) * shift for _ in range(SHIFTS)]
     return np.max([np.abs(velocity(other) - here) for other in shifted], axis=0)

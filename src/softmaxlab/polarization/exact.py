@@ -1,4 +1,4 @@
-"""What is known exactly about the flow: invariants, closed forms, asymptotic constants.
+"""Exact facts about the flow: invariants, closed forms, asymptotic constants.
 
 Derivations: docs/theory/polarization.md. V [d, p] values, a [p] scores, s = σ(a), u = Vᵀβ*, b = ‖β*‖², m = ⟨u,s⟩,
 γ the speed of the strength Γ = ∫γ dt, J = ∂s/∂a. Arrays over time have time first.
@@ -31,27 +31,27 @@ PRIMITIVES = {
 
 def invariants(problem: Problem, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """All that the flow of this problem conserves, by formula, each [t, …] and constant in exact arithmetic."""
-    found: dict[str, np.ndarray] = {}
+    quantities: dict[str, np.ndarray] = {}
     model = problem.model_of()
     scores = arrays[model.scored]
     if problem.model != "tied" and MAPS[problem.map].shift_invariant:
-        found["Σa"] = scores.sum(axis=-1)
+        quantities["Σa"] = scores.sum(axis=-1)
     if problem.map in HOMOGENEOUS:
-        found["‖a‖²"] = np.square(scores).sum(axis=-1)
+        quantities["‖a‖²"] = np.square(scores).sum(axis=-1)
     if problem.model == "tied" or problem.freeze is not None:
-        return found
+        return quantities
     V = arrays["V"] if problem.model == "matrix" else np.swapaxes(arrays["V"], 1, 2)  # [t, token, feature]
     A = scores if problem.model == "matrix" else scores[:, None]  # [t, query, token]
     if problem.map in PRIMITIVES:
-        found["½‖V_i‖² − ΣF(a_i)"] = 0.5 * np.square(V).sum(axis=-1) - PRIMITIVES[problem.map](A).sum(axis=1)
+        quantities["½‖V_i‖² − ΣF(a_i)"] = 0.5 * np.square(V).sum(axis=-1) - PRIMITIVES[problem.map](A).sum(axis=1)
     if problem.map == "linear":
-        found["VᵀV − aaᵀ"] = V @ np.swapaxes(V, 1, 2) - np.swapaxes(A, 1, 2) @ A
+        quantities["VᵀV − aaᵀ"] = V @ np.swapaxes(V, 1, 2) - np.swapaxes(A, 1, 2) @ A
     if is_aligned(problem):
         beta = problem.given("beta")
-        found["V − β*uᵀ/b"] = V - (V @ beta)[..., None] * beta / (beta @ beta)
+        quantities["V − β*uᵀ/b"] = V - (V @ beta)[..., None] * beta / (beta @ beta)
     if problem.model == "value" and problem.map == "softmax" and scores.shape[-1] == 2:
-        found["‖V_0 − V_1‖² − 4 sinh²(½(a_0 − a_1))"] = two_token(scores, V)
-    return found
+        quantities["‖V_0 − V_1‖² − 4 sinh²(½(a_0 − a_1))"] = two_token(scores, V)
+    return quantities
 
 
 def two_token(a: np.ndarray, V: np.ndarray) -> np.ndarray:

@@ -27,7 +27,10 @@ FIELDS = ("beta", "X", "target")  # what of a problem a loss may use
 
 
 class Loss:
-    """What the engines use. `settles` says that a minimum lies at a finite β, or may: then the flow ends up stiff."""
+    """The interface that the engines use.
+
+    `settles` says that a minimum lies at a finite β, or may: then the flow ends up stiff.
+    """
 
     settles: ClassVar[bool] = True
 

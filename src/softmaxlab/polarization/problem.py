@@ -1,4 +1,4 @@
-"""What is learned: a loss of the output of a model, and where the parameters start. Flow and Descent share it.
+"""The problem to be learned, shared by Flow and Descent: a loss of a model's output, and where the parameters start.
 
     L(V σ(a))   with ℓ from losses.py, σ from softmaxlab.attention, the model from models.py
 
@@ -20,6 +20,8 @@ from softmaxlab.polarization.models import MODELS, Model
 
 SUM_TOLERANCE = 1e-6  # a target distribution may come from float32
 HUGE_WEIGHT = 1e12  # a share f(a)/Σf(a) this large has a Σf(a) that is zero but for rounding
+BYTES = 2**28  # values that would take more are kept at the first and the last time only
+COPIES, OF_A_TIME = 3, 4  # batches, their concatenation and a result; parameters, scores, u and loss of a time
 DIMENSIONS = {"beta": 1, "V": 2, "a": 1, "U": 2, "A": 2, "X": 2, "target": 1}
 # axes that must agree, as (field, axis): of the model's parameters, and of the loss's data with the output
 SHARED_AXES = {
@@ -79,6 +81,16 @@ class Problem(Spec):
     def start(self) -> dict[str, np.ndarray]:
         """The parameters at t = 0, frozen ones included."""
         return {name: self.given(name) for name in self.model_of().axes}
+
+    def size(self) -> int:
+        """How many numbers the parameters are."""
+        return sum(array.size for array in self.start().values())
+
+    def record_memory(self, points: int) -> float:
+        """Bytes of the record of so many times, with the copies that are made of it."""
+        values, numbers = self.given(self.model_of().valued), self.size()
+        wide = 0 if too_large(values, points) else values.size
+        return COPIES * 8.0 * (points * (wide + OF_A_TIME * (numbers - values.size) + OF_A_TIME) + numbers)
 
     def frozen(self) -> str | None:
         """The name of the parameter that does not move, if any."""
@@ -163,3 +175,8 @@ class Problem(Spec):
             raise ValueError("V s must be positive where target is, for loss 'kl' is infinite at β_i ≤ 0")
         if not np.isfinite(value).all():
             raise ValueError(f"loss {self.loss!r} is not finite at the start, got {value}")
+
+
+def too_large(values: np.ndarray, points: int) -> bool:
+    """Whether the values (V, or U) at `points` times are too much to keep."""
+    return values.nbytes * points > BYTES

@@ -1,6 +1,6 @@
 """From parameters over time to the arrays of a result: weights, loss, u = Vᵀβ*. Flow and Descent share it.
 
-Values that would take more than `BYTES` are kept at the first and the last time only, on an axis called "end":
+Values that would take too much memory are kept at the first and the last time only, on an axis called "end":
 `result["V"][-1]` is the last one either way, and `notes["V"]` says so.
 """
 
@@ -10,9 +10,7 @@ import numpy as np
 
 from softmaxlab.polarization.losses import LOSSES
 from softmaxlab.polarization.models import Parameters
-from softmaxlab.polarization.problem import Problem
-
-BYTES = 2**28
+from softmaxlab.polarization.problem import Problem, too_large
 
 
 def observe(problem: Problem, at: Parameters) -> dict[str, np.ndarray]:
@@ -62,11 +60,6 @@ class History:
 
     def arrays(self) -> dict[str, np.ndarray]:
         return {name: np.concatenate(batches) for name, batches in self._batches.items()}
-
-
-def too_large(values: np.ndarray, points: int) -> bool:
-    """Whether the values (V, or U) at `points` times are too much to keep."""
-    return values.nbytes * points > BYTES
 
 
 def direction_of(problem: Problem) -> np.ndarray | None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from softmaxlab.probing.compare import compare as compare
 from softmaxlab.probing.compare import compare_tables as compare_tables
+from softmaxlab.probing.extra import transformers as _transformers
 from softmaxlab.probing.head_similarity import redundancy as redundancy
 from softmaxlab.probing.heads import HeadTables as HeadTables
 from softmaxlab.probing.heads import measure_heads as measure_heads
@@ -25,6 +26,7 @@ from softmaxlab.probing.options import SwapOption as SwapOption
 from softmaxlab.probing.recommendations import recommendations as recommendations
 from softmaxlab.probing.report import ProbeReport as ProbeReport
 from softmaxlab.probing.session import ProbeSession as ProbeSession
+from softmaxlab.probing.sink_monitor import SinkMonitor as SinkMonitor
 from softmaxlab.probing.streaming.from_weights import from_weights as from_weights
 from softmaxlab.probing.swap.saving import detach as detach
 from softmaxlab.probing.swap.saving import load_swapped as load_swapped
@@ -41,6 +43,8 @@ __all__ = [
     "ProbeOptions",
     "ProbeReport",
     "ProbeSession",
+    "SinkCallback",
+    "SinkMonitor",
     "SwapOption",
     "batches",
     "change",
@@ -73,10 +77,14 @@ _EARLIER_NAMES = {  # names that moved → where they are now; they stay importa
     "examine": ("softmaxlab.probing.heads", "measure_heads"),
     "conclusions": ("softmaxlab.probing.recommendations", "recommendations"),
 }
+_NEEDS_TRANSFORMERS = {"SinkCallback": ("softmaxlab.probing.sink_callback", "SinkCallback")}  # a subclass of theirs
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _EARLIER_NAMES:
+    elsewhere = _EARLIER_NAMES | _NEEDS_TRANSFORMERS
+    if name not in elsewhere:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, attribute = _EARLIER_NAMES[name]
+    if name in _NEEDS_TRANSFORMERS:
+        _transformers()  # so that its absence is said in our words
+    module, attribute = elsewhere[name]
     return getattr(importlib.import_module(module), attribute)

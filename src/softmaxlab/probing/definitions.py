@@ -20,6 +20,11 @@ DEFINITIONS = {
     "sink_sequences": (
         "share of the sequences in which α_0 > ε, with α_k the mean weight on key k over the queries that see it"
     ),
+    "max_logit": (
+        "largest score that a counted query gives a visible key, scaled, with bias and soft cap: what QK-clipping "
+        "watches; not a mean, so without a standard error"
+    ),
+    "first_layer, last_layer": "of a sink: the first and the last layer in which its position and token are a sink",
     ERROR: "standard error of the mean, with sequences as the independent samples",
     "sink keys": f"keys with α_k > ε that at least {SINK_VISIBILITY:.0%} of the queries see",
 }

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from softmaxlab.core.documents import user_folder
 from softmaxlab.errors import SpecError, unknown
 from softmaxlab.probing import gguf, hub
 from softmaxlab.probing.checkpoint import CONFIG, check_config, fingerprint, first_line, weight_files
@@ -116,7 +117,7 @@ def _dtype(dtype: str | torch.dtype | None) -> torch.dtype | str:
 
 def _find(name: str, revision: str | None) -> tuple[Path, Path | None]:
     """The checkpoint's folder, and the GGUF file it was made from, if it was."""
-    path = Path(name).expanduser()
+    path = user_folder("model", name)
     is_gguf = path.suffix == ".gguf"
     if (name == gguf.DEMO or is_gguf or path.exists()) and revision is not None:
         raise SpecError(

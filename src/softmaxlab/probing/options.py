@@ -24,6 +24,8 @@ EXCLUSIVE = (  # pairs of options that cannot be used together
     ("revisions", "compare"), ("revisions", "swap"), ("revisions", "mitigate"), ("revisions", "prune"),
     ("revisions", "check"),
 )  # fmt: skip
+MOST_LAYERS = 10_000  # more than any model has
+LARGEST = 2**31  # of a whole number: beyond, no tensor has room, and no generator takes the seed
 SMALLEST = {"length": 2, "samples": 1, "batch_size": 1, "seed": 0, "prune": 1}
 RECORDED = (  # options that a report records one by one
     "bos", "eps", "seed", "batch_size", "statistics", "eager", "device", "device_map", "mitigate", "prune", "rule",
@@ -105,6 +107,8 @@ class ProbeOptions:
             value = getattr(self, name)
             if value is not None and value < smallest:
                 raise SpecError(f"{option_name(name)} must be at least {smallest}, got {value}")
+            if value is not None and value >= LARGEST:
+                raise SpecError(f"{option_name(name)} must be below {LARGEST}, got {value}")
         if not 0 < self.eps < 1:
             raise SpecError(f"--eps must lie between 0 and 1, got {self.eps:g}")
         choices = {"bos": get_args(Bos), "statistics": get_args(Statistics)}
@@ -148,6 +152,8 @@ def parse_layers(text: str | None) -> tuple[int, ...] | None:
         first, last = int(match[1]), int(match[2] or match[1])
         if last < first:
             raise SpecError(f"--layers: the range {part.strip()!r} is empty")
+        if last >= MOST_LAYERS:
+            raise SpecError(f"--layers must name layers below {MOST_LAYERS}, got {part.strip()!r}")
         layers += range(first, last + 1)
     return tuple(dict.fromkeys(layers))
 

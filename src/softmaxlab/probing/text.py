@@ -21,6 +21,7 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor
 
+from softmaxlab.core.documents import user_folder
 from softmaxlab.core.random import generator
 from softmaxlab.errors import MissingExtra, SpecError, unknown
 
@@ -102,7 +103,7 @@ def texts(source: str | Path = DEFAULT, *, field: str = "text") -> Corpus:
         return Corpus(name, (BUILT_IN[name](),))
     if name == "-":
         return Corpus("stdin", (_decoded(sys.stdin.buffer.read(), "stdin"),))
-    path = Path(name).expanduser()
+    path = user_folder("text", name)
     if path.is_dir():
         raise SpecError(f"text {name!r} is a folder, expected a file")
     if not path.exists():

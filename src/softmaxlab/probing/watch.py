@@ -8,6 +8,7 @@ Works inside a training loop (`every=N` measures each N-th forward pass) and aro
 """
 
 from contextlib import ExitStack
+from dataclasses import replace
 from types import TracebackType
 from typing import Literal
 
@@ -35,8 +36,10 @@ Statistics = Literal["full", "fast"]
 class watch:
     """Statistics of every head, and the largest activations of every layer, over the forward passes in the block.
 
-    `statistics="fast"` leaves out what needs every weight: sparsity, effective keys, columns. `every`: measure each
-    N-th pass; `generate` is one pass. `eps`: the weight above which a key counts as a sink of a sequence. `eager`:
+    `statistics="fast"` leaves out what needs every weight: sparsity, effective keys, columns, largest logits.
+    `every` counts forward passes of the outermost model, of training and of evaluation alike, each micro-batch for
+    itself (`generate` is one pass), and measures each N-th; `SinkMonitor` and `SinkCallback` count optimizer steps.
+    `eps`: the weight above which a key counts as a sink of a sequence. `eager`:
     through the weights that the model itself returns, for models whose attention cannot be replaced.
     """
 
@@ -88,6 +91,11 @@ class watch:
         stack.enter_context(capture_weights(self.model, modules, self._add_weights))
         return modules
 
+    def reset(self) -> None:
+        """Forget what was measured so far, so that the tables are those of the passes from here on."""
+        self.tallies.clear()
+        self._activations.reset()
+
     def report(self, kind: Literal["self", "cross"] = "self") -> pandas.DataFrame:
         """One row per layer and head; `kind="cross"` for the cross-attention of an encoder–decoder."""
         return heads_table(self._measured(kind), self.statistics)
@@ -119,7 +127,8 @@ class watch:
         def measure(rows: slice, keys: int, counted: Tensor) -> TileStatistics:
             if state.weigh is None:
                 return softmax_tile(call, rows, keys, layout.first, counted)
-            return weights_tile(state.weigh(call, rows, keys), layout.first, counted, state.leaks_weight)
+            tile = weights_tile(state.weigh(call, rows, keys), layout.first, counted, state.leaks_weight)
+            return replace(tile, max_logit=call.scores(rows, keys).amax(dim=-1))
 
         fast = fast_sums(call, layout) if self.statistics == "fast" and state.weigh is None else None
         sums, first, total = fast or sums_of(call, layout, measure)

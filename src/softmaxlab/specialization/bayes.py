@@ -17,10 +17,10 @@ import numpy as np
 from softmaxlab.core.threads import one_blas_thread
 from softmaxlab.errors import SpecError
 from softmaxlab.specialization.heads import forward, residual
-from softmaxlab.specialization.model import SingleLocation
 from softmaxlab.specialization.order_parameters import OrderParameters
 from softmaxlab.specialization.population import sets, standard_error
 from softmaxlab.specialization.priors import Gaussian, Prior, checked_theta
+from softmaxlab.specialization.problem import Problem
 from softmaxlab.specialization.quasi_random import uniforms
 
 THETA_POINTS = (10, 13)  # log2 of the values of θ for a continuous prior that is not Gaussian: 8 + F within these
@@ -67,7 +67,7 @@ def posterior(
 
 
 @one_blas_thread()
-def risk(model: SingleLocation, samples: int, seed: int) -> tuple[float, float]:
+def risk(model: Problem, samples: int, seed: int) -> tuple[float, float]:
     """E Σ_l (P(ε = l | X) − δ_{l,ε})² and its standard error."""
     values = None if isinstance(model.prior, Gaussian) else support(model.prior)
 
@@ -90,9 +90,9 @@ def bayes_softmax_parameters(prior: Prior) -> OrderParameters:
 
 def support(prior: Prior) -> Support:
     """The atoms of a prior, or quasi-random values of θ that stand for it."""
-    found = prior.atoms()
-    if found is not None:
-        return found[0], np.log(found[1])
+    atoms = prior.atoms()
+    if atoms is not None:
+        return atoms[0], np.log(atoms[1])
     fewest, most = THETA_POINTS
     theta = checked_theta(prior, uniforms(prior.features, min(max(8 + prior.features, fewest), most), seed=0))
     return theta, np.full(len(theta), -np.log(len(theta)))

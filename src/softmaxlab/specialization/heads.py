@@ -129,7 +129,7 @@ def _by_autograd(map: str, chi: np.ndarray, b: np.ndarray, v: float) -> Heads:
     def pullback(U: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         if not w.requires_grad:  # weights that depend on nothing, such as uniform ones
             return np.zeros_like(chi), np.zeros((len(chi), samples)), np.zeros(samples)
-        found = torch.autograd.grad(
+        gradients = torch.autograd.grad(
             w,
             (scores, bias, gain),
             torch.as_tensor(2 * U),
@@ -137,7 +137,7 @@ def _by_autograd(map: str, chi: np.ndarray, b: np.ndarray, v: float) -> Heads:
             allow_unused=True,
             materialize_grads=True,
         )
-        c, db, dv = (gradient.numpy() for gradient in found)
+        c, db, dv = (gradient.numpy() for gradient in gradients)
         return c, db, dv
 
     return Heads(w.detach().numpy(), sigma.detach().numpy(), pullback)

@@ -7,54 +7,22 @@
 Tokens are exchangeable, so ε is always the first one here.
 """
 
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import Any
 
 import numpy as np
-from pydantic import Field, model_validator
 
-from softmaxlab.attention import MAPS
-from softmaxlab.core.registry import Named
-from softmaxlab.core.spec import Record
 from softmaxlab.errors import SpecError
-from softmaxlab.specialization.heads import CLOSED_FORM
-from softmaxlab.specialization.priors import Prior, require_usable
-
-if TYPE_CHECKING:
-    from softmaxlab.specialization.population import Gradient
+from softmaxlab.specialization import bayes, population
+from softmaxlab.specialization.order_parameters import OrderParameters
+from softmaxlab.specialization.problem import Problem
 
 SAMPLES = 2**14  # in each of the independent sets that give a standard error
 MOST_SAMPLES = 2**24
+PER_NUMBER = 3e-9  # seconds of a number in a gradient on one core, within a factor of ten
 
 
-class SingleLocation(Record):
+class SingleLocation(Problem):
     """A prior, the sequence length L, the number of heads H and their map."""
-
-    prior: Prior
-    length: Annotated[int, Field(ge=2, le=10_000)]
-    heads: Annotated[int, Field(ge=1, le=1000)]
-    map: Annotated[str, Named(MAPS)] = "softmax"
-
-    @model_validator(mode="after")
-    def _of_scores(self) -> Self:
-        if MAPS[self.map].features is not None:
-            raise ValueError(f"map {self.map!r} acts on queries and keys; a map of scores is needed, such as 'softmax'")
-        if MAPS[self.map].normalise == "sum" and not MAPS[self.map].non_negative:
-            raise ValueError(
-                f"map {self.map!r} divides by a sum that is 0 for some Gaussian scores: its weights have no second "
-                "moment, and the loss no value; take one with non-negative weights, such as 'softmax'"
-            )
-        require_usable(self.prior)
-        return self
-
-    @property
-    def features(self) -> int:
-        """F."""
-        return self.prior.features
-
-    @property
-    def closed_form(self) -> bool:
-        """Whether the gradient is known in closed form; autograd serves the other maps."""
-        return self.map in CLOSED_FORM
 
     def loss(
         self, m: Any, r: Any, b: Any = None, v: float = 1.0, p: Any = None, samples: int = SAMPLES, seed: int = 0
@@ -64,30 +32,30 @@ class SingleLocation(Record):
         b and v have no effect on a map that does not use them (softmax: neither; Bayes-softmax: b only). `samples`
         counts those of each of 8 independent sets, the images of all points included (sampling.py).
         """
-        from softmaxlab.specialization.population import loss
-
-        return loss(self, self._order(m, r, b, v, p), *_drawn(samples, seed))
+        return population.loss(self, self._order(m, r, b, v, p), *_drawn(samples, seed))
 
     def gradient(
         self, m: Any, r: Any, b: Any = None, v: float = 1.0, p: Any = None, samples: int = SAMPLES, seed: int = 0
-    ) -> "Gradient":
+    ) -> population.Gradient:
         """∇Ẽ in m, r, b and v, over the samples of `loss`."""
-        from softmaxlab.specialization.population import gradient
-
-        return gradient(self, self._order(m, r, b, v, p), *_drawn(samples, seed))
+        return population.gradient(self, self._order(m, r, b, v, p), *_drawn(samples, seed))
 
     def bayes_risk(self, samples: int = SAMPLES, seed: int = 0) -> tuple[float, float]:
         """The least possible loss, of the estimator that knows the spikes and the prior, and its standard error.
 
         `samples` is as in `loss`. For continuous priors but the Gaussian there is a bias beside the error (bayes.py).
         """
-        from softmaxlab.specialization.bayes import risk
+        return bayes.risk(self, *_drawn(samples, seed))
 
-        return risk(self, *_drawn(samples, seed))
+    def sample_seconds(self, samples: int) -> float:
+        """The seconds that a gradient over so many samples takes."""
+        return PER_NUMBER * samples * self.length * (self.features + self.heads) * self.heads
 
-    def _order(self, m: Any, r: Any, b: Any, v: float, p: Any) -> Any:
-        from softmaxlab.specialization.order_parameters import OrderParameters
+    def sample_memory(self, samples: int) -> float:
+        """Bytes of so many samples, with a copy."""
+        return 2 * 8.0 * samples * self.length * (self.features + self.heads)
 
+    def _order(self, m: Any, r: Any, b: Any, v: float, p: Any) -> OrderParameters:
         b = np.zeros(self.heads) if b is None else b
         return OrderParameters(m=m, r=r, b=b, v=v, p=p).of(self)
 

@@ -17,7 +17,7 @@ from softmaxlab.core.random import generator
 from softmaxlab.core.result import Result
 from softmaxlab.core.spec import Record
 from softmaxlab.errors import SpecError
-from softmaxlab.specialization.model import SingleLocation
+from softmaxlab.specialization.problem import Problem
 from softmaxlab.specialization.symmetric_root import symmetric_root
 
 ROUNDING = 1e-9  # how negative an eigenvalue of a Gram matrix may be, relative to its largest, before it is an error
@@ -53,12 +53,12 @@ class OrderParameters(Record):
     def from_q(cls, m: Any, q: Any, b: Any = None, v: float = 1.0, p: Any = None) -> Self:
         """The order parameters with overlaps q, r being the symmetric root of q⊥."""
         m, q = (_array(name, value) for name, value in (("m", m), ("q", q)))
-        found = cls(m=m, r=np.zeros((m.shape[:1] or (0,)) * 2), b=b, v=v, p=p)
-        if q.shape != found.r.shape:
-            raise SpecError(f"q must have shape {list(found.r.shape)} for m {list(m.shape)}, got {list(q.shape)}")
-        q_perp = q - found.m_hat @ found.m_hat.T
+        order = cls(m=m, r=np.zeros((m.shape[:1] or (0,)) * 2), b=b, v=v, p=p)
+        if q.shape != order.r.shape:
+            raise SpecError(f"q must have shape {list(order.r.shape)} for m {list(m.shape)}, got {list(q.shape)}")
+        q_perp = q - order.m_hat @ order.m_hat.T
         _require_positive("q − m p⁻¹ mᵀ", q_perp, scale=float(np.abs(q).max()))
-        return found.replace(r=symmetric_root(q_perp))
+        return order.replace(r=symmetric_root(q_perp))
 
     @classmethod
     def at(cls, result: Result, row: int = -1) -> Self:
@@ -71,15 +71,15 @@ class OrderParameters(Record):
         times = len(result["m"])
         if not isinstance(row, (int, np.integer)) or not -times <= row < times:
             raise SpecError(f"row must be one of {times} recorded times, from {-times} to {times - 1}, got {row!r}")
-        found = {name: result[name][row] for name in ("m", "r", "q", "b", "v") if name in result}
-        found |= {"p": result.arrays.get("p"), "v": float(found.get("v", 1.0))}
-        if "r" in found:
-            return cls(**{name: value for name, value in found.items() if name != "q"})
-        if "q" not in found:
+        values = {name: result[name][row] for name in ("m", "r", "q", "b", "v") if name in result}
+        values |= {"p": result.arrays.get("p"), "v": float(values.get("v", 1.0))}
+        if "r" in values:
+            return cls(**{name: value for name, value in values.items() if name != "q"})
+        if "q" not in values:
             raise SpecError("order parameters need r or q beside m, and the result has neither")
-        return cls.from_q(**found)
+        return cls.from_q(**values)
 
-    def of(self, model: SingleLocation) -> Self:
+    def of(self, model: Problem) -> Self:
         """Itself, if it fits the model."""
         expected = (model.heads, model.features)
         if self.m.shape != expected:
@@ -104,14 +104,14 @@ class OrderParameters(Record):
         return self.K @ self.K.T
 
 
-def noisy_start(model: SingleLocation, eta: float, noise: float, seed: int) -> OrderParameters:
+def noisy_start(model: Problem, eta: float, noise: float, seed: int) -> OrderParameters:
     """m = 0 and r = η I, each entry with normal noise of that standard deviation: the start of Appendix B."""
     H, F = model.heads, model.features
     normal = generator(seed, "specialization/start").standard_normal((H, F + H))
     return OrderParameters(m=noise * normal[:, :F], r=eta * np.eye(H) + noise * normal[:, F:])
 
 
-def random_start(model: SingleLocation, dim: int, eta: float, seed: int) -> OrderParameters:
+def random_start(model: Problem, dim: int, eta: float, seed: int) -> OrderParameters:
     """The order parameters of k*_f ~ N(0, I/D) and k_h ~ N(0, η² I/D), drawn without a vector of length D.
 
     The Gram matrix of F + H standard normal vectors is T Tᵀ with Bartlett's T: normal below the diagonal, the root of a

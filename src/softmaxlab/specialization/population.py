@@ -18,8 +18,8 @@ from softmaxlab.core.progress import Progress
 from softmaxlab.core.threads import one_blas_thread
 from softmaxlab.errors import SpecError
 from softmaxlab.specialization.heads import CLOSED_FORM, forward, residual
-from softmaxlab.specialization.model import SingleLocation
 from softmaxlab.specialization.order_parameters import OrderParameters
+from softmaxlab.specialization.problem import Problem
 from softmaxlab.specialization.sampling import Samples, base_points, symmetric
 
 SETS = 8  # independent sets of samples, for a standard error
@@ -50,7 +50,7 @@ class Slope:
     noise: np.ndarray | None = None
 
 
-def sets(model: SingleLocation, samples: int, seed: int, name: str, p: np.ndarray | None = None) -> Iterator[Samples]:
+def sets(model: Problem, samples: int, seed: int, name: str, p: np.ndarray | None = None) -> Iterator[Samples]:
     """Independent sets of quasi-random samples, `samples` in each with all images."""
     points = base_points(model.prior, samples)
     with Progress(SETS, name) as progress:
@@ -60,17 +60,17 @@ def sets(model: SingleLocation, samples: int, seed: int, name: str, p: np.ndarra
 
 
 @one_blas_thread()
-def loss(model: SingleLocation, order: OrderParameters, samples: int, seed: int) -> tuple[float, float]:
+def loss(model: Problem, order: OrderParameters, samples: int, seed: int) -> tuple[float, float]:
     """Ẽ and its standard error, over independent sets of quasi-random samples."""
     state = model.map, order.K, order.b, order.v
     with np.errstate(all="ignore"):  # what is not finite is refused
-        found = standard_error([loss_over(*state, drawn) for drawn in sets(model, samples, seed, "loss", order.p)])
-    _require_finite("loss", found, order)
-    return found
+        estimate = standard_error([loss_over(*state, drawn) for drawn in sets(model, samples, seed, "loss", order.p)])
+    _require_finite("loss", estimate, order)
+    return estimate
 
 
 @one_blas_thread()
-def gradient(model: SingleLocation, order: OrderParameters, samples: int, seed: int) -> Gradient:
+def gradient(model: Problem, order: OrderParameters, samples: int, seed: int) -> Gradient:
     """∇Ẽ, over the same samples as `loss`."""
     state = model.map, order.K, order.b, order.v
     with np.errstate(all="ignore"):  # what is not finite is refused

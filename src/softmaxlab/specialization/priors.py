@@ -61,18 +61,18 @@ class Prior(Record):
     @cached_property
     def representatives(self) -> tuple[np.ndarray, np.ndarray]:
         """Values [value, feature] and probabilities: the atoms, or many quasi-random values of equal probability."""
-        found = self.atoms()
-        if found is not None:
-            return found
+        atoms = self.atoms()
+        if atoms is not None:
+            return atoms
         log2_points = max(FEWEST, min(MOMENT_POINTS, MOMENT_NUMBERS - (self.features - 1).bit_length()))
         theta = checked_theta(self, uniforms(self.features, log2_points, seed=0))
         return theta, np.full(len(theta), 1 / len(theta))
 
     def _given_atoms(self, missing: str) -> tuple[np.ndarray, np.ndarray]:
-        found = self.atoms()
-        if found is None:
+        atoms = self.atoms()
+        if atoms is None:
             raise NotImplementedError(f"{type(self).__name__} gives neither `{missing}` nor `atoms`")
-        return found
+        return atoms
 
 
 class FlippingSpike(Prior):
@@ -247,5 +247,5 @@ def chosen_atoms(theta: np.ndarray, P: np.ndarray, u: np.ndarray) -> np.ndarray:
 
 
 def _bounded(name: str, values: np.ndarray, largest: float) -> None:
-    if (found := np.abs(values).max()) > largest:
-        raise ValueError(f"{name} must hold numbers up to {largest:g}, got {found:g}")
+    if (most := np.abs(values).max()) > largest:
+        raise ValueError(f"{name} must hold numbers up to {largest:g}, got {most:g}")

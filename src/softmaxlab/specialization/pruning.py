@@ -15,13 +15,14 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from softmaxlab.attention import MAPS
+from softmaxlab.core.cost import Cost
 from softmaxlab.core.result import Result
-from softmaxlab.core.spec import Spec
+from softmaxlab.core.spec import Seed, Spec
 from softmaxlab.core.threads import one_blas_thread
 from softmaxlab.specialization.heads import forward, residual
 from softmaxlab.specialization.model import SingleLocation
 from softmaxlab.specialization.population import standard_error
-from softmaxlab.specialization.sampling import symmetric
+from softmaxlab.specialization.sampling import images, symmetric
 from softmaxlab.specialization.start import Trained
 
 Rule = Literal["count", "renormalise", "total"]
@@ -38,7 +39,7 @@ class Pruning(Spec):
     order: Trained
     rule: Rule = "renormalise"
     samples: Annotated[int, Field(ge=16, le=2**20)] = 2**12
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Seed = 0
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -49,6 +50,10 @@ class Pruning(Spec):
                 "use 'count'"
             )
         return self
+
+    def estimate(self) -> Cost:
+        samples, H = self.samples * images(self.model.prior), self.model.heads
+        return Cost((JUDGES + 1) * self.model.sample_memory(samples), H * JUDGES * self.model.sample_seconds(samples))
 
     @one_blas_thread()
     def _run(self, device: str) -> Result:

@@ -27,8 +27,8 @@ import numpy as np
 
 from softmaxlab.core.random import generator
 from softmaxlab.errors import SpecError
-from softmaxlab.specialization.model import SingleLocation
 from softmaxlab.specialization.priors import Gaussian, OneHotSpikes, Prior, checked_theta, chosen_atoms
+from softmaxlab.specialization.problem import Problem
 from softmaxlab.specialization.quasi_random import opened, uniforms
 from softmaxlab.specialization.symmetric_root import symmetric_root
 
@@ -85,12 +85,12 @@ def _cuts(numbers: int, samples: int) -> np.ndarray:
 
 
 def default_points(prior: Prior) -> int:
-    """How many base points a flow uses unless told otherwise: 2^13 for four one-hot spikes, 2^14 with two images."""
+    """The default number of base points of a flow: 2^13 for four one-hot spikes, 2^14 with two images."""
     return max(LEAST_POINTS, 2 ** round(np.log2(DEFAULT_SAMPLES / images(prior))))
 
 
 def images(prior: Prior) -> int:
-    """How many samples `symmetric` makes of each base point."""
+    """The number of samples that `symmetric` makes of each base point."""
     if isinstance(prior, Gaussian):
         return 2
     atoms = prior.atoms()
@@ -98,12 +98,12 @@ def images(prior: Prior) -> int:
 
 
 def base_points(prior: Prior, samples: int) -> int:
-    """How many base points give so many samples with all their images, or a few more."""
+    """The number of base points that give so many samples with all their images, or a few more."""
     return max(LEAST_BASE, -(-samples // images(prior)))
 
 
 def symmetric(
-    model: SingleLocation,
+    model: Problem,
     points: int,
     seed: Seed,
     p: np.ndarray | None = None,
@@ -148,7 +148,7 @@ def symmetric(
 
 
 def plain(
-    model: SingleLocation,
+    model: Problem,
     points: int,
     seed: Seed | np.random.Generator,
     p: np.ndarray | None = None,
@@ -164,7 +164,7 @@ def plain(
     return Samples.of(X, np.full(points, 1 / points), quasi=False)
 
 
-def _require_room(model: SingleLocation, samples: int) -> None:
+def _require_room(model: Problem, samples: int) -> None:
     numbers = samples * model.length * (model.features + model.heads)
     if numbers > LARGEST_X:
         raise SpecError(
@@ -186,7 +186,7 @@ def _uniforms(dimension: int, log2_points: int, seed: Seed) -> tuple[np.ndarray,
     return uniforms(dimension, log2_points, seed=int(rng.integers(2**63))), True
 
 
-def _normals(u: np.ndarray, model: SingleLocation, own: int) -> np.ndarray:
+def _normals(u: np.ndarray, model: Problem, own: int) -> np.ndarray:
     """X [F + own, L, point] of uniforms: χ* token by token, then ξ."""
     from scipy.special import ndtri
 

@@ -1,13 +1,14 @@
-"""What the heads look at: their weights on a few sequences drawn from the model."""
+"""Attention weights of the heads on a few sequences drawn from the model."""
 
 from typing import Annotated, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
+from softmaxlab.core.cost import Cost
 from softmaxlab.core.random import generator
 from softmaxlab.core.result import Result
-from softmaxlab.core.spec import Spec
+from softmaxlab.core.spec import Seed, Spec
 from softmaxlab.specialization.bayes import posterior
 from softmaxlab.specialization.heads import forward
 from softmaxlab.specialization.model import SingleLocation
@@ -28,12 +29,15 @@ class Sequences(Spec):
     model: SingleLocation
     order: Trained
     count: Annotated[int, Field(ge=1, le=10_000)] = 5
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Seed = 0
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
         self.order.of(self.model)
         return self
+
+    def estimate(self) -> Cost:
+        return Cost(2 * self.model.sample_memory(self.count))
 
     def _run(self, device: str) -> Result:
         L, F, n = self.model.length, self.model.features, self.model.features + self.model.heads

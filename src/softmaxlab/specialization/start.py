@@ -43,6 +43,6 @@ Trained = Annotated[OrderParameters, BeforeValidator(_last)]
 def check(start: OrderParameters, model: SingleLocation, largest: float) -> None:
     """Refuse a start of another model, or with numbers beyond `largest`."""
     start.of(model)
-    found = max(float(np.abs(values).max()) for values in (start.m, start.K, start.b, start.v, start.p))
-    if not found <= largest:
-        raise SpecError(f"start must hold numbers up to {largest:g}, got {found:g}")
+    most = max(float(np.abs(values).max()) for values in (start.m, start.K, start.b, start.v, start.p))
+    if not most <= largest:
+        raise SpecError(f"start must hold numbers up to {largest:g}, got {most:g}")

@@ -1,4 +1,4 @@
-"""Where Adam loses the flow's winner: a formula for the window of learning rates, derived in docs/studies.
+"""The window of learning rates at which Adam loses the flow's winner: a formula, derived in docs/studies.
 
 With p tokens, ‖β*‖ = 1 and V(0) ~ scale·N, drives start scale apart and Adam moves each of them by about lr·c a step,
 c = ‖β*‖₁ ≈ √(2p/π). Times are in x = lr·steps, in which scores move at speed 1, so that Adam's memories are

@@ -1,4 +1,4 @@
-"""Claims of our studies are judged on their tables, and the control is a change of the table."""
+"""Build the claims of our studies: judged on a table, with a change of that table as the control."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
 
 def whole(table: "Table") -> "Table":
-    """As it is."""
+    """The table as it is."""
     return table
 
 
 def needed(rows: "Table", what: str) -> "Table":
-    """Rows without which a claim is neither true nor false."""
+    """The rows, of which a claim needs at least one."""
     if not len(rows):
         raise SpecError(f"this claim is about {what}, of which these rows have none")
     return rows
 
 
 def study_claim(
-    study: str, name: str, statement: str, judge: "Judge", control: "Change", told: str, *, tolerance: str,
+    study: str, name: str, statement: str, judge: "Judge", control: "Change", control_is: str, *, tolerance: str,
     expected: Verdict = Verdict.HOLDS, figures: tuple[str, ...] = (),
 ) -> Claim:  # fmt: skip
     """Make a claim of a study; `figures` are names, "forecast"."""
@@ -40,7 +40,7 @@ def study_claim(
         judge=judge,
         subject=whole,
         control=control,
-        control_is=told,
+        control_is=control_is,
         expected=expected,
         figures=tuple(f"studies/{figure}" for figure in figures),
     )

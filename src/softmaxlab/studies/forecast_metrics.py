@@ -1,4 +1,4 @@
-"""What came true of forecasts: one row for each layer-2 head of a run, and the study's criteria over many rows.
+"""Compare forecasts with what came true: one row for each layer-2 head of a run, and criteria over many rows.
 
 Protocol and thresholds: docs/studies/forecast.md. Columns of a row, three times over (of what training did, of the
 forecast and of the extrapolation): token, the key with the largest share at the end; share, that share; step, from
@@ -39,17 +39,17 @@ def rows_of(result: Result) -> "Table":
     spec = result.spec
     assert isinstance(spec, Run)
     step, share = result["track_step"], result["track_share"][:, LAYER]
-    told = forecast(result, at=(KNOWN + 0.5) / spec.steps())
-    told = told.loc[told["layer"] == LAYER]
+    forecasts = forecast(result, at=(KNOWN + 0.5) / spec.steps())
+    forecasts = forecasts.loc[forecasts["layer"] == LAYER]
     rows = []
-    for head, ahead in zip(range(spec.heads), told.itertuples()):
+    for head, ahead in zip(range(spec.heads), forecasts.itertuples()):
         actual = _ending(step, share[:, head])
         line = extrapolation(step[step <= KNOWN], share[step <= KNOWN, head], spec.steps())
         told_here = {"forecast": (ahead.token, ahead.share, ahead.step), "line": line}
         row = {name: getattr(spec, name) for name in RUN} | {"head": head}
         row |= dict(zip(("token", "share", "step"), actual))
-        for kind, found in told_here.items():
-            row |= dict(zip((f"{kind}_token", f"{kind}_share", f"{kind}_step"), found))
+        for kind, values in told_here.items():
+            row |= dict(zip((f"{kind}_token", f"{kind}_share", f"{kind}_step"), values))
         rows.append(row)
     return pandas.DataFrame(rows)
 
@@ -98,41 +98,41 @@ def criteria(table: "Table", names: Iterable[str] = CRITERIA) -> list[Criterion]
 
 
 def _token(table: "Table") -> Criterion:
-    found = number_of("right token", right_token, table)
+    number = number_of("right token", right_token, table)
     if sinks := int((table["share"].to_numpy() > SINK).sum()):
-        found = wider(found, *wilson(found.value, sinks))  # a bootstrap of runs that are all right has no width
-    return Criterion(found, "≥ 0.95", found.value >= 0.95)
+        number = wider(number, *wilson(number.value, sinks))  # a bootstrap of runs that are all right has no width
+    return Criterion(number, "≥ 0.95", number.value >= 0.95)
 
 
 def _time(table: "Table") -> Criterion:
-    found = number_of("time, median |log₂|", time_error, table)
-    return Criterion(found, "≤ 1", found.value <= 1)
+    number = number_of("time, median |log₂|", time_error, table)
+    return Criterion(number, "≤ 1", number.value <= 1)
 
 
 def _whether(table: "Table") -> Criterion:
-    found = number_of("sink or not, AUROC", area_under, table)
-    return Criterion(found, "≥ 0.9", found.value >= 0.9)
+    number = number_of("sink or not, AUROC", area_under, table)
+    return Criterion(number, "≥ 0.9", number.value >= 0.9)
 
 
 def _better_time(table: "Table") -> Criterion:
     name = f"time, better than a line ({time_error(table, 'line'):.2f})"
-    found = number_of(name, lambda t: time_error(t, "line") - time_error(t), table)
-    return Criterion(found, "> 0", found.value > 0)
+    number = number_of(name, lambda t: time_error(t, "line") - time_error(t), table)
+    return Criterion(number, "> 0", number.value > 0)
 
 
 def _better_area(table: "Table") -> Criterion:
     name = f"AUROC, better than a line ({area_under(table, 'line'):.2f})"
-    found = number_of(name, lambda t: area_under(t) - area_under(t, "line"), table)
-    return Criterion(found, "> 0", found.value > 0)
+    number = number_of(name, lambda t: area_under(t) - area_under(t, "line"), table)
+    return Criterion(number, "> 0", number.value > 0)
 
 
 def _at_chance(table: "Table") -> Criterion:
-    found = number_of("AUROC, forecasts dealt at random", area_under, dealt(table))
-    return Criterion(found, "interval has 1/2", found.low <= 0.5 <= found.high)
+    number = number_of("AUROC, forecasts dealt at random", area_under, dealt(table))
+    return Criterion(number, "interval has 1/2", number.low <= 0.5 <= number.high)
 
 
 def right_token(table: "Table", of: str = "forecast") -> float:
-    """NaN without sinks."""
+    """The share of sinks whose token was forecast; NaN without sinks."""
     sinks = table.loc[table["share"] > SINK]
     return float((sinks["token"] == sinks[f"{of}_token"]).mean())
 
@@ -182,8 +182,8 @@ def number_of(name: str, measure: Measure, table: "Table") -> Number:
     if not runs:
         raise SpecError(f"there are no heads to measure {name!r} on")
     draws = generator(0, "bootstrap").integers(len(runs), size=(RESAMPLES, len(runs)))
-    found = [measure(table.iloc[np.concatenate([runs[i] for i in draw])]) for draw in draws]
-    return Number(name, measure(table), *_bounds(found))
+    resampled = [measure(table.iloc[np.concatenate([runs[i] for i in draw])]) for draw in draws]
+    return Number(name, measure(table), *_bounds(resampled))
 
 
 def range_of_lateness(n: int, table: "Table") -> tuple[float, float]:
@@ -201,11 +201,11 @@ def range_of_few(measure: Measure, table: "Table", each: int) -> tuple[float, fl
     """Bounds of 95 % of a forecast's values on so many runs of each map, drawn from those of a table."""
     rng, runs = generator(0, "few"), _places(table)
     maps = [[rows for run, rows in runs.items() if run[0] == map] for map in dict.fromkeys(table["map"])]
-    found = []
+    values = []
     for _ in range(RESAMPLES):
         drawn = [rows[i] for rows in maps for i in rng.integers(len(rows), size=each)]
-        found.append(measure(table.iloc[np.concatenate(drawn)]))
-    return _bounds(found)
+        values.append(measure(table.iloc[np.concatenate(drawn)]))
+    return _bounds(values)
 
 
 def _places(table: "Table") -> dict[Any, np.ndarray]:
@@ -214,7 +214,7 @@ def _places(table: "Table") -> dict[Any, np.ndarray]:
 
 
 def _bounds(values: list[float]) -> tuple[float, float]:
-    """Of the middle 95 %; NaN if there are none."""
+    """The bounds of the middle 95 %; NaN if there are none."""
     if np.isnan(values).all():
         return np.nan, np.nan
     low, high = np.nanpercentile(values, [100 * (1 - LEVEL), 100 * LEVEL])

@@ -39,7 +39,7 @@ def noisy_ends(specs: list[Descent], noise: float, seeds: Sequence[int]) -> np.n
 
 
 def _noise(seeds: Sequence[int], size: int) -> Iterator[np.ndarray]:
-    """Of each step, one row for each seed."""
+    """Yield the noise of each step, one row for each seed."""
     generators = [generator(seed, "gradient noise") for seed in seeds]
     while True:
         block = np.stack([rng.standard_normal((BLOCK, size)) for rng in generators], axis=1)

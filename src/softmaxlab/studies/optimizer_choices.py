@@ -1,4 +1,4 @@
-"""Who wins under an optimizer: shares of right winners over learning rates, and where they cross one half.
+"""Winners under an optimizer: shares of right winners over learning rates, and where they cross one half.
 
 The model and the starts are those of the protocol in docs/studies/optimizers.md: logistic loss, ‖β*‖ = 1, a(0) = 0,
 V(0) ~ scale·N. A run is right if the largest weight at its end is on argmax u(0), and on no other token.
@@ -24,7 +24,7 @@ HALF_DECADES = tuple((10.0 ** np.arange(-4.0, 0.01, 0.5)).tolist())
 
 @dataclass(frozen=True)
 class Setting:
-    """All but the learning rate."""
+    """Everything of a descent but its learning rate."""
 
     p: int
     scale: float
@@ -39,13 +39,13 @@ class Setting:
 def others(p: int, scale: float) -> dict[Setting, tuple[float, ...]]:
     """Other optimizers, weight decay and noise, each with its learning rates; AdamW without decay is Adam."""
     few: dict[str, tuple[float, ...]] = {"gd": (0.1, 1.0), "momentum": (0.01, 0.1)}
-    found = {Setting(p, scale, optimizer="adamw", decay=decay): HALF_DECADES for decay in (0.01, 0.1)}
+    settings = {Setting(p, scale, optimizer="adamw", decay=decay): HALF_DECADES for decay in (0.01, 0.1)}
     for optimizer in ("gd", "momentum", "adam"):
         lrs = few.get(optimizer, HALF_DECADES)
-        found |= {Setting(p, scale, optimizer=optimizer, decay=decay): lrs for decay in (0.0, 0.01, 0.1)}
+        settings |= {Setting(p, scale, optimizer=optimizer, decay=decay): lrs for decay in (0.0, 0.01, 0.1)}
         lrs = lrs[-1:] if optimizer in few else lrs
-        found |= {Setting(p, scale, optimizer=optimizer, noise=noise): lrs for noise in (0.1, 1.0)}
-    return found
+        settings |= {Setting(p, scale, optimizer=optimizer, noise=noise): lrs for noise in (0.1, 1.0)}
+    return settings
 
 
 def share(setting: Setting, lr: float, seeds: Sequence[int]) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def share(setting: Setting, lr: float, seeds: Sequence[int]) -> dict[str, Any]:
 
 
 def right_share(ends: np.ndarray) -> float:
-    """Of last weights [seed, token], those on token 0."""
+    """The share of last weights [seed, token] that are on token 0."""
     won = ends[:, 0] > ends[:, 1:].max(axis=1) + LEAD
     return float(np.where(np.isnan(ends).any(axis=1), np.nan, won).mean())
 

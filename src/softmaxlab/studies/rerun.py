@@ -1,4 +1,4 @@
-"""Trained models that a study makes anew, as many at once as there are processors, and keeps nowhere."""
+"""Train the models of a study anew, as many at once as there are processors, and keep them nowhere."""
 
 import tempfile
 import warnings
@@ -12,7 +12,7 @@ from softmaxlab.training import sweep
 
 
 def results_of(specs: Sequence[Spec], device: str) -> list[Result]:
-    """In the order of the specs."""
+    """The results of all specs, in their order."""
     with tempfile.TemporaryDirectory() as folder:
         with warnings.catch_warnings(action="ignore"):  # of failed runs, whose tracebacks go with the folder
             table = sweep(specs, store=folder, device=device)

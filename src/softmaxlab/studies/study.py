@@ -2,21 +2,21 @@
 
 import hashlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from softmaxlab.core.result import Result
+from softmaxlab.core.spec import Seed as Seed
 from softmaxlab.errors import SpecError
 from softmaxlab.papers.figure import FigureSpec
-from softmaxlab.studies.study_numbers import Number, compared, told
+from softmaxlab.studies.study_numbers import Number, compared, listed
 
 if TYPE_CHECKING:
     import pandas
 
 TABLES = Path(__file__).parent / "data"
-Seed = Annotated[int, Field(ge=0)]
 
 
 class Study(FigureSpec):
@@ -32,7 +32,7 @@ class Study(FigureSpec):
     @model_validator(mode="before")
     @classmethod
     def _fill_digest(cls, fields: Any) -> Any:
-        """What the table holds now, unless the spec says what it was made for."""
+        """Fill in the digest of the table as it is now, unless the spec says which one it was made for."""
         if not isinstance(fields, dict) or fields.get("digest") or fields.get("runs", "committed") != "committed":
             return fields
         return fields | {"digest": cls._digest()}
@@ -57,7 +57,7 @@ class Study(FigureSpec):
         return self
 
     def replace(self, /, **changes: Any) -> Self:
-        """As of any spec; rows that are made have no digest."""
+        """A copy with some fields changed; rows that are made have no digest."""
         return super().replace(**({"digest": ""} | changes if "runs" in changes else changes))
 
     @classmethod
@@ -77,7 +77,7 @@ class Study(FigureSpec):
 
     @staticmethod
     def numbers(table: "pandas.DataFrame") -> list[Number]:
-        """What the study reports of its rows."""
+        """The numbers that the study reports of its rows."""
         raise NotImplementedError
 
     def reference(self) -> list[Number]:
@@ -89,16 +89,15 @@ class Study(FigureSpec):
         """The numbers; of rows that were made, beside the committed ones."""
         study = result.spec
         assert isinstance(study, Study)
-        found = study.numbers(result.to_pandas())
+        numbers = study.numbers(result.to_pandas())
         other = [name for name in study.alike if getattr(study, name) != type(study).model_fields[name].default]
         if study.runs == "committed":
-            said = told(found)
+            said = listed(numbers)
         elif other:
-            said = (
-                f"{told(found)}\nNot compared with the committed numbers, which are of another {' and '.join(other)}."
-            )
+            why = f"Not compared with the committed numbers, which are of another {' and '.join(other)}."
+            said = f"{listed(numbers)}\n{why}"
         else:
-            said = compared(found, study.reference())
+            said = compared(numbers, study.reference())
         return f"{said}\nIn brackets: {study.intervals}."
 
     def _run(self, device: str) -> Result:

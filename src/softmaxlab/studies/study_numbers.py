@@ -64,7 +64,7 @@ def wider(number: Number, low: float | np.ndarray, high: float | np.ndarray) -> 
     return replace(number, low=min(number.low, float(low)), high=max(number.high, float(high)))
 
 
-def told(numbers: Iterable[Number]) -> str:
+def listed(numbers: Iterable[Number]) -> str:
     return ";\n".join(f"{number.name}: {number}" for number in numbers) + "."
 
 
@@ -73,7 +73,7 @@ def compared(made: Iterable[Number], committed: Iterable[Number]) -> str:
     made, known = list(made), {number.name: number for number in committed}
     pairs = [(number, known[number.name]) for number in made if number.name in known]
     if not pairs:
-        return told(made)
+        return listed(made)
     lines: dict[str, list[str]] = {"DIFFERS": [], "agrees": [], "cannot be compared": []}
     for a, b in pairs:
         verdict = "cannot be compared" if np.isnan([a.value, b.value]).any() else "agrees" if a.agrees(b) else "DIFFERS"

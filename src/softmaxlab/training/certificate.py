@@ -1,4 +1,4 @@
-"""Whether what is measured of a training run is stable: the measures after 80 % of its steps against those at its end.
+"""Certify that the measures of a training run are stable: after 80 % of its steps against those at its end.
 
     minimum        no measure moved by more than STABLE, and the number of sink heads is the same
     moving         one did

@@ -1,4 +1,4 @@
-"""What is equal is computed once: the bookkeeping behind the model's and the loop's exact savings.
+"""Compute once what is equal: the bookkeeping behind the model's and the loop's exact savings.
 
 Rows       x depends on the token and its position alone: one row for each different pair.
 Prefixes   in a causal model x depends on what came before: one row for each different beginning of a sequence. In
@@ -65,7 +65,7 @@ class Places:
         return spread(rows, index if self.kept is None else index.flatten()[self.kept])
 
     def keep(self, results: Tensor) -> Tensor:
-        """Of results [B, wanted, d] the needed ones: all of them, or [P, d]."""
+        """The needed ones of results [B, wanted, d]: all of them, or [P, d]."""
         return results if self.kept is None else results.flatten(0, 1).index_select(0, self.kept)
 
 
@@ -91,7 +91,7 @@ def set_numbers(tokens: Tensor, targets: Tensor) -> Tensor:
 
 
 def one_of_each(part: Tensor, numbers: Tensor) -> tuple[Tensor, Tensor]:
-    """Of some samples one for each number, and how many it stands for."""
+    """One of the samples for each number, and how many it stands for."""
     _, index, counts = torch.unique(numbers[part], return_inverse=True, return_counts=True)
     return part[first_places(index, len(counts))], counts
 

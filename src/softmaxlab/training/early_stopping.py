@@ -19,7 +19,7 @@ WINDOW = 400  # steps
 EVERY = 100  # steps
 
 
-class Settling:
+class EarlyStopping:
     """Watches a model in training; `reached` says whether it may stop."""
 
     def __init__(self, task: Task, model: Transformer, data: Data):
@@ -41,8 +41,8 @@ class Settling:
         # a score that is not a number never rests
         if not bool((moved < REST).all()):
             return False
-        found = accuracy(self.model, self.data)
-        return bool(found.get("induction_accuracy", found["accuracy"]) > SOLVED)
+        accuracies = accuracy(self.model, self.data)
+        return bool(accuracies.get("induction_accuracy", accuracies["accuracy"]) > SOLVED)
 
     def earlier(self) -> tuple[int, dict[str, torch.Tensor]]:
         """The first of the last readings: its step, and the scores of heads without empty rows by their name."""

@@ -1,4 +1,4 @@
-"""How long runs take, from the seconds of rows that there are: rough, and not known if there are none of the kind."""
+"""Estimate roughly how long runs take, from the seconds of earlier runs of their kind; unknown if there are none."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -30,17 +30,17 @@ def in_order(specs: Mapping[str, Spec], ranks: Mapping[str, int]) -> dict[str, S
 
 @dataclass
 class Seconds:
-    """Of rows of runs: what kind of run, its cost, how long it took."""
+    """The cost and the seconds of earlier runs, by kind."""
 
     known: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, rows: Iterable[Mapping[str, Any]]) -> "Seconds":
-        found = cls()
+        seconds = cls()
         for cells in rows:
             if has_result(cells):
-                found.add(cells)
-        return found
+                seconds.add(cells)
+        return seconds
 
     def add(self, cells: Mapping[str, Any]) -> None:
         """A row whose spec can be built and knows its cost; of others nothing is known."""
@@ -61,13 +61,13 @@ class Seconds:
 
     def total(self, specs: Iterable[Spec]) -> tuple[float | None, int]:
         """Seconds of all of them, and from how many rows at most; None if one of them cannot be estimated."""
-        found: dict[tuple[str, float | None], tuple[float | None, int]] = {}
+        estimates: dict[tuple[str, float | None], tuple[float | None, int]] = {}
         total, most = 0.0, 0
         for spec in specs:
             kind = (_kind(spec), cost_of(spec))
-            if kind not in found:
-                found[kind] = self.estimate(spec)
-            seconds, number = found[kind]
+            if kind not in estimates:
+                estimates[kind] = self.estimate(spec)
+            seconds, number = estimates[kind]
             if seconds is None:
                 return None, 0
             total, most = total + seconds, max(most, number)

@@ -1,4 +1,4 @@
-"""What a trained transformer does: accuracy, and for each head where its weight goes.
+"""Evaluate a trained transformer: its accuracy, and for each head where its weight goes.
 
 Patterns are weights [layer, head, sample, query, key] on the evaluation sequences. Which queries count: those that
 nothing informs (induction: not BOS, not the last two), or CLS (classification): `task.queries()`.
@@ -46,7 +46,7 @@ def predictions(model: Transformer, tokens: Tensor, wanted: slice = slice(None))
 
 
 def accuracy(model: Transformer, data: Data) -> dict[str, Tensor]:
-    """Of all predictions, and of those at the last position where there are others."""
+    """The accuracy of all predictions, and of those at the last position where there are others."""
     right = predictions(model, data.tokens) == data.targets.view(len(data.tokens), -1)
     last = right[:, -1].double().mean()
     if data.targets.dim() == 1:
@@ -58,25 +58,25 @@ def head_measures(task: Task, model: Transformer, data: Data, seed: int) -> dict
     """All measures of heads, [layer, head]; similarity [layer, head, other_head]."""
     weights = patterns(model, data.tokens)
     rows = _counted(task, weights)
-    found = through_time(task, weights) | {
+    measures = through_time(task, weights) | {
         "total": measure.total(rows.transpose(1, 2)).mean(dim=1),
         "similarity": measure.head_similarity(weights.mean(dim=2)),
     }
     if data.targets.dim() == 1:
-        found["flip_rate"], found["flip_pairs"] = flip_rates(model, data, weights, seed)
+        measures["flip_rate"], measures["flip_pairs"] = flip_rates(model, data, weights, seed)
     if task.causal():
-        found["sink_score_pooled"] = _mean_over_samples(_pooled_sink_score, rows)
-        found["previous_token"] = _on_previous(weights)
-    return found
+        measures["sink_score_pooled"] = _mean_over_samples(_pooled_sink_score, rows)
+        measures["previous_token"] = _on_previous(weights)
+    return measures
 
 
 def through_time(task: Task, weights: Tensor) -> dict[str, Tensor]:
     """The measures that are also recorded in training, [layer, head]."""
     rows = _counted(task, weights)
-    found = {"sparsity": _mean_over_rows(_sparsity, rows), "entropy": _mean_over_rows(_entropy, rows)}
+    measures = {"sparsity": _mean_over_rows(_sparsity, rows), "entropy": _mean_over_rows(_entropy, rows)}
     if task.causal():  # only then all queries see the first token first
-        found["sink_score"] = _mean_over_rows(_sink_score, rows)
-    return found | {"empty": _empty(rows).double().mean(dim=(-2, -1))}
+        measures["sink_score"] = _mean_over_rows(_sink_score, rows)
+    return measures | {"empty": _empty(rows).double().mean(dim=(-2, -1))}
 
 
 def _counted(task: Task, weights: Tensor) -> Tensor:
@@ -117,12 +117,12 @@ def _mean_over_samples(measured: Measured, weights: Tensor) -> Tensor:
     counted = ~_empty(weights).all(dim=-1)
     if counted.all():
         return measured(weights.transpose(1, 2))
-    found = weights.new_full(counted.shape[:2], torch.nan)
+    values = weights.new_full(counted.shape[:2], torch.nan)
     for layer, head in _each(counted):
         samples = weights[layer, head][counted[layer, head]]
         if len(samples):
-            found[layer, head] = measured(samples[None, :, None])[0, 0]
-    return found
+            values[layer, head] = measured(samples[None, :, None])[0, 0]
+    return values
 
 
 def _on_previous(weights: Tensor) -> Tensor:

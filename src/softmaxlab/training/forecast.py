@@ -1,4 +1,4 @@
-"""Which token becomes a head's sink, and when, from the beginning of training. How often it is right: docs/studies.
+"""Forecast from the beginning of training which token becomes a head's sink, and when (accuracy: docs/studies).
 
 A head is taken for a value-softmax model of its own map σ (polarization paper, Section 3): scores a over the keys,
 drive u, weights w = σ(a), and
@@ -34,7 +34,7 @@ Track = dict[str, np.ndarray]  # step, and weight and drive [step, layer, head, 
 
 
 def forecast(run: Run | Result, at: float = 0.02) -> "pandas.DataFrame":
-    """Of each head: the key with the largest share at the end, that share, the step at which it passes 0.9, and κ.
+    """Forecast for each head the key with the largest share at the end, that share, the step it passes 0.9 at, and κ.
 
     `run` is a result with `track=("heads",)`, or a spec, whose first steps are then made. The step is infinite if the
     share does not pass 0.9 before the run would end. A head that gave no weight at a recorded step has token −1 and no
@@ -65,7 +65,7 @@ def check_map(name: str) -> None:
 
 
 def _recorded(result: Result, last: float) -> Track:
-    """What a result has up to a step."""
+    """The track of a result up to a step."""
     if "track_drive" not in result:
         raise SpecError('forecast takes a Run, or the result of one with track=("heads",)')
     known = result["track_step"] <= last
@@ -87,8 +87,8 @@ def _beginning(spec: Run, last: int) -> Track:
     steps = loop.train(model, data, optimizer_of(spec, model), order, spec.task.weight_elsewhere())
     for step in islice(steps, last):
         heads.after(step.number)
-    found = {name.removeprefix("track_"): np.asarray(values) for name, values, _ in heads.arrays()}
-    return {name: found[name] for name in ("step", "weight", "drive")}
+    track = {name.removeprefix("track_"): np.asarray(values) for name, values, _ in heads.arrays()}
+    return {name: track[name] for name in ("step", "weight", "drive")}
 
 
 def _layer_forecast(track: Track, spec: Run, layer: int) -> "pandas.DataFrame":
@@ -138,7 +138,7 @@ def _followed(spec: Run, a: np.ndarray, u: np.ndarray, since: float) -> list[tup
 
 
 def _ending(times: np.ndarray, w: np.ndarray) -> tuple[int, float, float]:
-    """Of the weights [time, key] of a head; token −1 if they end at 0."""
+    """The last token, share and step of the weights [time, key] of a head; token −1 if they end at 0."""
     total = w.sum(axis=1, keepdims=True)
     if not total[-1]:
         return -1, np.nan, np.inf
@@ -156,7 +156,7 @@ def _speed(step: np.ndarray, path: np.ndarray, velocity: np.ndarray) -> float:
 
 
 def _weights(map: str, a: np.ndarray) -> np.ndarray:
-    """Of scores [..., key]."""
+    """The weights of scores [..., key]."""
     import torch
 
     return weights(map, torch.from_numpy(a.reshape(-1, 1, a.shape[-1]))).numpy().reshape(a.shape)
@@ -176,7 +176,7 @@ def _scores(map: str, w: np.ndarray) -> np.ndarray:
 
     if MAPS[map].row_stochastic:
         w = w / w.sum()  # an average over queries of different lengths
-    found = least_squares(lambda a: _weights(map, a) - w, np.zeros_like(w))
-    if not found.x.any() and np.abs(found.fun).max() > STUCK:
+    fit = least_squares(lambda a: _weights(map, a) - w, np.zeros_like(w))
+    if not fit.x.any() and np.abs(fit.fun).max() > STUCK:
         raise SpecError(f"forecast finds no scores for the weights of map {map!r}, whose slope at 0 is 0")
-    return found.x
+    return fit.x

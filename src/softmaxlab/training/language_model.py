@@ -18,11 +18,12 @@ from torch import Tensor
 
 from softmaxlab.attention import MAPS
 from softmaxlab.core import kernels
+from softmaxlab.core.cost import Cost
 from softmaxlab.core.progress import Progress
 from softmaxlab.core.random import torch_generator
 from softmaxlab.core.registry import Named
 from softmaxlab.core.result import Outcome, Result, Status
-from softmaxlab.core.spec import Spec
+from softmaxlab.core.spec import Seed, Spec
 from softmaxlab.errors import SpecError
 from softmaxlab.probing.extra import transformers
 from softmaxlab.probing.heads import measure_heads
@@ -34,6 +35,7 @@ from softmaxlab.probing.text import bible
 WARM_UP = 0.1  # share of the steps in which the learning rate rises
 EVALUATED = 64  # held-out sequences whose heads are measured; the loss is of all
 BATCH = 32  # held-out sequences in one pass
+OF_A_ROW, OPERATIONS_A_SECOND = 30, 1e10  # numbers that a layer keeps of a token; of one core, roughly
 MEASURES = ("sparsity", "sink", "entropy", "effective_keys", "total")
 Count = Annotated[int, Field(ge=1, le=10**6)]
 
@@ -56,7 +58,7 @@ class LanguageModel(Spec):
     lr: Annotated[float, Field(gt=0)] = 3e-3
     bias: float | None = None
     gate: bool = False
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Seed = 0
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
@@ -67,6 +69,13 @@ class LanguageModel(Spec):
         if self.bias is not None and not MAPS[self.map].takes_bias:
             raise ValueError(f"bias must not be given for map {self.map!r}, which has none, got {self.bias}")
         return self
+
+    def estimate(self) -> Cost:
+        """Weights with their gradients and moments, and what a batch leaves for the way back."""
+        rows, weights = self.batch * self.context, self.layers * 16 * self.width**2 + self.vocab * self.width
+        left = rows * (self.layers * (OF_A_ROW * self.width + 2 * self.heads * self.context) + 2 * self.vocab)
+        operations = 6.0 * self.steps * rows * (weights + self.layers * self.context * self.width)
+        return Cost(4.0 * (4 * weights + left), operations / OPERATIONS_A_SECOND)
 
     def _run(self, device: str) -> Result:
         return trained(self, device)[-1]

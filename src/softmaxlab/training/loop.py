@@ -48,7 +48,7 @@ def batches(samples: int, size: int, epochs: int, seed: int, device: str) -> Ite
 
 
 def loss_of(logits: Tensor, targets: Tensor, aux: float, counts: Tensor | None = None) -> Tensor:
-    """Of logits [B, wanted, outputs] and targets [B, wanted], or [B] at the last position.
+    """The loss of logits [B, wanted, outputs] with targets [B, wanted], or [B] at the last position.
 
     `counts` [B] says how many samples each stands for, one if not given; only for aux = 0.
     """

@@ -27,7 +27,7 @@ WITHOUT_BIAS = ("sigmoid", "sigmoid_norm")  # which could have one, but have non
 
 @dataclass(frozen=True)
 class Shape:
-    """What a transformer is made of."""
+    """The shape of a transformer and its parts."""
 
     symbols: int
     outputs: int
@@ -46,7 +46,7 @@ class Shape:
 
 @dataclass
 class Trace:
-    """Of each layer: weights [B, H, query, key]."""
+    """The weights [B, H, query, key] of each layer."""
 
     weights: list[Tensor] = field(default_factory=list)
 
@@ -158,8 +158,8 @@ class Transformer(nn.Module):
             x = block(x, before_last, trace)
             before_last = Places(later, EVERYWHERE, kept)
         last = before_last if wanted == EVERYWHERE else Places(before_last.index, wanted)
-        found = self.unembed(self.norm(self.blocks[-1](x, last, trace)))
-        return found if later is None or last.kept is None else spread(found, later)
+        logits = self.unembed(self.norm(self.blocks[-1](x, last, trace)))
+        return logits if later is None or last.kept is None else spread(logits, later)
 
     def embed(self, pairs: Tensor) -> Tensor:
         """x [R, d] of (token, position) pairs."""

@@ -36,11 +36,11 @@ def stages(task: str, name: str) -> list[list[Run]]:
     if task not in PRESETS:
         raise unknown("sweep", task, PRESETS)
     if name not in PRESETS[task]:
-        told, _, _ = str(unknown(f"preset of {task}", name, PRESETS[task])).partition(", known: ")
-        raise SpecError(f"{told} ({task} has: {', '.join(PRESETS[task])})")
-    found = PRESETS[task][name]()
-    plain = [run for run in found if isinstance(run, Run)]
-    return [plain] if plain else [part for part in found if isinstance(part, list)]
+        message, _, _ = str(unknown(f"preset of {task}", name, PRESETS[task])).partition(", known: ")
+        raise SpecError(f"{message} ({task} has: {', '.join(PRESETS[task])})")
+    parts = PRESETS[task][name]()
+    plain = [run for run in parts if isinstance(run, Run)]
+    return [plain] if plain else [part for part in parts if isinstance(part, list)]
 
 
 def is_figure(name: str) -> bool:
@@ -117,10 +117,10 @@ def _is_plain(run: Run) -> bool:
 
 def _in_stages(runs: list[Run], stage: Callable[[Run], Any]) -> list[list[Run]]:
     """The runs by stage, the least first."""
-    found: dict[Any, list[Run]] = {}
+    stages_of_runs: dict[Any, list[Run]] = {}
     for run in runs:
-        found.setdefault(stage(run), []).append(run)
-    return [found[key] for key in sorted(found)]
+        stages_of_runs.setdefault(stage(run), []).append(run)
+    return [stages_of_runs[key] for key in sorted(stages_of_runs)]
 
 
 def _classification_quick() -> list[Run]:

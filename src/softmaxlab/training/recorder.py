@@ -1,38 +1,42 @@
-"""What is written down while a run goes on: its losses, the tracks that its spec asks for, and a tracker's curves."""
+"""Record a run while it goes on: its losses, the tracks that its spec asks for, and a tracker's curves."""
 
 from collections.abc import Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
 from softmaxlab.training import trackers
 from softmaxlab.training.loop import Step
 from softmaxlab.training.model import Transformer
-from softmaxlab.training.tasks import Data
+from softmaxlab.training.tasks import Data, Task
 from softmaxlab.training.tracking import ClsTrack, HeadTrack
-
-if TYPE_CHECKING:
-    from softmaxlab.training.run import Run
 
 Labelled = tuple[str, Any, tuple[str, ...]]  # name, values, axes
 
 
-class Journal:
-    """`with Journal(...) as journal: journal.after(step)` at every step; then its arrays."""
+class Recorder:
+    """`with Recorder(...) as recorder: recorder.after(step)` at every step of `steps`; then its arrays."""
 
-    def __init__(self, spec: "Run", model: Transformer, held_out: Data):
-        self.spec = spec
+    def __init__(
+        self,
+        task: Task,
+        model: Transformer,
+        held_out: Data,
+        steps: int,
+        track: tuple[str, ...],
+        tracker: trackers.Tracker | None,
+    ):
+        self.tracker = tracker
         self.sums, self.counts, self.steps, self.diverged = [], [], 0, False
         self.unlogged: Step | None = None
         self.tracks = []
-        if "heads" in spec.track:
-            self.tracks.append(HeadTrack(spec.task, model, held_out, spec.steps()))
-        if "cls" in spec.track:
+        if "heads" in track:
+            self.tracks.append(HeadTrack(task, model, held_out, steps))
+        if "cls" in track:
             self.tracks.append(ClsTrack(model, held_out))
 
     def __enter__(self) -> Self:
-        self.tracker = trackers.tracker(self.spec)
         for track in self.tracks:
             track.after(0)
         return self

@@ -7,14 +7,19 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from softmaxlab.attention import MAPS
+from softmaxlab.core.cost import Cost
 from softmaxlab.core.progress import Progress
 from softmaxlab.core.registry import Named
 from softmaxlab.core.result import Outcome, Result, Status
-from softmaxlab.core.spec import Spec, added_later
+from softmaxlab.core.spec import Seed, Spec, added_later
 from softmaxlab.training.tasks import Positions, Task
 
 Count = Annotated[int, Field(ge=1, le=10**6)]
 Positive = Annotated[float, Field(gt=0)]
+OPERATIONS_A_SECOND = 1e10  # of one core, within a factor of ten
+# bytes of a token in the data and of a symbol among which a sample's tokens are drawn; numbers that a layer keeps of a
+# row: its norms, queries, keys, values, the MLP's inner values and their derivative
+OF_A_TOKEN, OF_A_SYMBOL, OF_A_ROW = 32, 12, 20
 FIELDS_OF_SHAPE = ("width", "heads", "layers", "map", "mlp", "layernorm", "gate", "precision")
 
 
@@ -44,7 +49,7 @@ class Run(Spec):
     gate: bool = False
     measure: tuple[Literal["heads"], ...] = ("heads",)
     track: tuple[Literal["heads", "cls"], ...] = ()
-    seed: int = Field(default=0, ge=0)
+    seed: Seed = 0
     precision: Literal["float32", "bfloat16"] = added_later("float32")
 
     @model_validator(mode="after")
@@ -64,7 +69,7 @@ class Run(Spec):
         return self
 
     def steps(self) -> int:
-        """Of all epochs, the last batch of each being smaller."""
+        """The number of steps of all epochs, the last batch of each being smaller."""
         return self.epochs * -(-self.task.train // self.batch)
 
     def cost(self) -> float:
@@ -80,8 +85,18 @@ class Run(Spec):
         forward += asked * 2 * width * task.outputs()
         return 3.0 * forward * self.epochs * task.train  # the way back is two more
 
+    def estimate(self) -> Cost:
+        """Data, weights with their gradients and AdamW's moments, and what a batch leaves for the way back."""
+        task, length = self.task, self.task.length()
+        data = (task.train + task.evaluate) * (OF_A_TOKEN * length + OF_A_SYMBOL * task.drawn_among())
+        weights = self.layers * (4 + 8 * self.mlp) * self.width**2
+        weights += (task.symbols() + task.outputs() + length) * self.width
+        rows = min(self.batch, task.train) * length
+        left = rows * (self.layers * (OF_A_ROW * self.width + 2 * self.heads * length) + 2 * task.outputs())
+        return Cost(float(data + 4 * (4 * weights + left)), self.cost() / OPERATIONS_A_SECOND)
+
     def alike(self) -> str:
-        """The run but for `track`, `measure` and `stop`, which figures of many runs do not tell apart."""
+        """Everything of the run but `track`, `measure` and `stop`, which figures of many runs do not tell apart."""
         untold = dict.fromkeys(("track", "measure", "stop"))
         plain = self.plain() | untold | {"positions": self.chosen_positions()}
         return json.dumps(plain, sort_keys=True)
@@ -119,7 +134,8 @@ def prepare() -> None:
     """Import all that a run needs, so that the seconds of a worker's first run are its own."""
     import torch
 
-    from softmaxlab.training import certificate, early_stopping, prefix_attention, recorder  # noqa: F401, they import the rest
+    # the others import the rest
+    from softmaxlab.training import certificate, early_stopping, prefix_attention, recorder  # noqa: F401
 
     prefix_attention.load()
     torch.optim.SGD([torch.zeros(1, requires_grad=True)])  # the first optimizer imports a good part of torch
@@ -129,40 +145,43 @@ def train(spec: Run, device: str = "cpu"):
     """The trained transformer and its result."""
     from softmaxlab.training import loop
     from softmaxlab.training.certificate import Stability, certificate
-    from softmaxlab.training.early_stopping import Settling
-    from softmaxlab.training.recorder import Journal
+    from softmaxlab.training.early_stopping import EarlyStopping
+    from softmaxlab.training.recorder import Recorder
+    from softmaxlab.training.trackers import tracker
 
     model = build(spec, device)
     data, held_out = (spec.task.data(spec.seed, split, device) for split in ("train", "evaluate"))
     order = loop.batches(len(data.tokens), spec.batch, spec.epochs, spec.seed, device)
-    settling = Settling(spec.task, model, held_out) if spec.stop == "settled" else None
+    early = EarlyStopping(spec.task, model, held_out) if spec.stop == "settled" else None
     stability = Stability(spec.task, model, held_out, spec.seed, spec.steps()) if spec.measure else None
     stopped_at = None
-    with Progress(spec.steps(), "training") as progress, Journal(spec, model, held_out) as journal:
+    steps = spec.steps()
+    recorder = Recorder(spec.task, model, held_out, steps, spec.track, tracker(spec))
+    with Progress(steps, "training") as progress, recorder:
         for step in loop.train(model, data, optimizer_of(spec, model), order, spec.task.weight_elsewhere()):
-            journal.after(step)
+            recorder.after(step)
             progress.advance()
             if stability is not None:
                 stability.after(step.number)
-            if journal.diverged or (settling is not None and settling.reached(step.number)):
+            if recorder.diverged or (early is not None and early.reached(step.number)):
                 stopped_at = step.number
                 break
-    labelled, status = [*journal.arrays()], _status(spec, model, journal)
+    labelled, status = [*recorder.arrays()], _status(spec, model, recorder)
     measured = _measured(spec, model, held_out) if status.ok else {}
     labelled += [(name, x, ("layer", "head", "other_head")[: x.dim()]) for name, x in measured.items()]
     arrays = {name: np.asarray(value.cpu() if hasattr(value, "cpu") else value) for name, value, _ in labelled}
-    notes: dict[str, Any] = {"steps": journal.steps, "stopped_at": stopped_at}
+    notes: dict[str, Any] = {"steps": recorder.steps, "stopped_at": stopped_at}
     if not status.ok:
         notes["certificate"] = {"kind": "moving", "sentence": status.sentence}
     elif stability is not None:
-        settled = settling.earlier() if settling is not None and stopped_at is not None else None
-        notes["certificate"] = certificate(settled or stability.earlier, journal.steps, measured)
+        settled = early.earlier() if early is not None and stopped_at is not None else None
+        notes["certificate"] = certificate(settled or stability.earlier, recorder.steps, measured)
     return model, Result(arrays, {name: axes for name, _, axes in labelled}, status, notes, spec)
 
 
-def _status(spec: Run, model, journal) -> Status:
-    if journal.diverged:
-        sentence = f"the loss is not finite in epoch {len(journal.sums)}; try a smaller lr than {spec.lr:g}"
+def _status(spec: Run, model, recorder) -> Status:
+    if recorder.diverged:
+        sentence = f"the loss is not finite in epoch {len(recorder.sums)}; try a smaller lr than {spec.lr:g}"
     elif not all(bool(parameter.isfinite().all()) for parameter in model.parameters()):
         sentence = f"the weights are not finite after the last step; try a smaller lr than {spec.lr:g}"
     else:

@@ -1,4 +1,4 @@
-"""What of a sweep is there, where, and what it still lacks: in runs and, estimated, in core-hours. Makes nothing."""
+"""Tell what a sweep has, where, and what it still lacks, in runs and in estimated core-hours, without making any."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,14 +19,14 @@ NOT_PANELS = ("map", "lr", "seed")  # what the bars of a panel are means over, a
 
 
 def alike(spec: Spec) -> str:
-    """What a run is for a figure: all of it but what figures do not tell apart."""
-    told = getattr(spec, "alike", None)
-    return str(told()) if callable(told) else spec.key
+    """The identity of a run for a figure: all of it but what figures do not tell apart."""
+    likeness = getattr(spec, "alike", None)
+    return str(likeness()) if callable(likeness) else spec.key
 
 
 def in_store(store: Store) -> Rows:
     """Key → the fields and seconds of what ended, from the records alone, without arrays: fast, and not checked."""
-    found = {}
+    rows = {}
     for key in store.keys():  # noqa: SIM118, a store iterates over results
         try:
             record = json.loads((store.root / key / RECORD).read_text())
@@ -35,27 +35,27 @@ def in_store(store: Store) -> Rows:
         except (OSError, ValueError, KeyError, TypeError, SoftmaxlabError):
             continue  # damaged, or of code that is not here: it serves nothing
         if outcome in ENDED:
-            found[key] = (
+            rows[key] = (
                 {"key": key}
                 | fields(spec)
                 | {"status": str(Outcome(outcome)), "sentence": sentence, "seconds": seconds}
             )
-    return found
+    return rows
 
 
 def by_likeness(rows: Rows) -> dict[str, str]:
     """Likeness → key of a row that ended; of several the first."""
-    found: dict[str, str] = {}
+    keys: dict[str, str] = {}
     for key, cells in rows.items():
         try:
-            found.setdefault(alike(spec_of(cells)), key)
+            keys.setdefault(alike(spec_of(cells)), key)
         except (SpecError, KeyError, TypeError, ValueError):
             continue
-    return found
+    return keys
 
 
 def status(asked: Sequence[tuple[str, Spec]], sources: Mapping[str, Rows], serve: bool) -> dict[str, Any]:
-    """How many runs each source has that those before it lack, and what none has, by groups of settings."""
+    """Count the runs that each source adds to those before it, and those that none has, by groups of settings."""
     lacking, there = dict(asked), {}
     for name, rows in sources.items():
         likes = by_likeness(rows) if serve else {}

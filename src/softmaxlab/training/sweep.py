@@ -49,8 +49,8 @@ def sweep(
         raise SpecError(f"jobs belongs to the executor when that is an object, got jobs={jobs!r}")
     work = Sweep(asked, store, limit)
     work.make(chosen, device)
-    if told := work.told_bad():
-        warnings.warn(told, stacklevel=2)
+    if message := work.warning():
+        warnings.warn(message, stacklevel=2)
     return work.table()
 
 
@@ -85,14 +85,14 @@ class Sweep:
         """Rows of the table, or of runs that are alike, for what the store lacks."""
         ended = self.file.ended() if self.file else {}
         lacking = {key: spec for key, spec in self.asked if not has_result(self.rows[key])}
-        found = {key: ended[key] for key in lacking if key in ended}
+        rows = {key: ended[key] for key in lacking if key in ended}
         if serve and lacking:
             stored = in_store(self.store)
             likes, either = by_likeness(ended | stored), ended | stored
             for key, spec in lacking.items():
-                if key not in found and (other := likes.get(alike(spec))):
-                    found[key] = row(spec_of(stored[other]), other, self.store) if other in stored else either[other]
-        return {key: cells for key, cells in found.items() if has_result(cells)}
+                if key not in rows and (other := likes.get(alike(spec))):
+                    rows[key] = row(spec_of(stored[other]), other, self.store) if other in stored else either[other]
+        return {key: cells for key, cells in rows.items() if has_result(cells)}
 
     def make(self, executor: Executor, device: str) -> None:
         """Have the wanted runs made; rows are up to date at any time, also if this is stopped."""
@@ -152,13 +152,13 @@ class Sweep:
         return frame([self.rows[key] for key, _ in self.asked])
 
     def tally(self) -> dict[str, int]:
-        """How many results were there already, were made now, and how many runs failed now."""
+        """Count the results that were there already, those made now, and the runs that failed now."""
         made = len(self.wanted) - len(self._without_result())
         failed = sum(self.rows[key]["status"] == Outcome.FAILED for key in self.tried)
         return {"there_already": self.before, "made_now": made, "failed_now": failed}
 
-    def told_bad(self) -> str:
-        """How many runs are not as they should be, and where it says why; nothing if all are."""
+    def warning(self) -> str:
+        """Tell how many runs are not as they should be, and where it says why; empty if all are."""
         counts = Counter(cells["status"] for cells in self.rows.values())
         bad = ", ".join(f"{count} {status}" for status, count in counts.items() if status not in FINE)
         where = "the column 'sentence' says why"
@@ -176,7 +176,7 @@ def keyed(specs: Iterable[Spec]) -> list[tuple[str, Spec]]:
 
 
 def known(asked: list[tuple[str, Spec]], store: Store) -> Rows:
-    """What the store says of each."""
+    """The rows of the runs that the store has or has not."""
     return {key: row(spec, key, store) for key, spec in dict(asked).items()}
 
 

@@ -26,19 +26,19 @@ NOT_RUN = "not run"
 
 
 def row(spec: Spec, key: str, store: Store, result: Result | None = None) -> dict[str, Any]:
-    """What is known of a run: its result (that of the store if not given), or why it failed, or that it was not run."""
+    """The row of a run: its result (that of the store if not given), or why it failed, or that it was not run."""
     cells = {"key": key} | fields(spec)
     if result is None:
         result = store.get(spec)
     if result is not None:
         ended = (result.status.outcome, result.status.sentence, result.provenance["seconds"])
         notes = {name: note for name, note in result.notes.items() if not isinstance(note, Mapping)}
-        found = _named("notes", notes, cells) | _named("result", result.arrays, cells)
+        values = _named("notes", notes, cells) | _named("result", result.arrays, cells)
     elif record := failure(store.root, key):
-        ended, found = (Outcome.FAILED, record["reason"], None), {}
+        ended, values = (Outcome.FAILED, record["reason"], None), {}
     else:
-        ended, found = (NOT_RUN, "there is no result of it in the store", None), {}
-    return cells | dict(zip(("status", "sentence", "seconds"), map(_cell, ended))) | found
+        ended, values = (NOT_RUN, "there is no result of it in the store", None), {}
+    return cells | dict(zip(("status", "sentence", "seconds"), map(_cell, ended))) | values
 
 
 def fields(spec: Spec) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any
 from softmaxlab.core.files import atomic
 from softmaxlab.core.result import Outcome
 from softmaxlab.core.spec import Record, Spec, from_plain
-from softmaxlab.core.tables import check_table, write_table
+from softmaxlab.core.tables import check_table, neutral, write_table
 from softmaxlab.errors import SpecError
 from softmaxlab.training.table import frame, has_result
 
@@ -70,11 +70,11 @@ def read_rows(path: Path) -> dict[str, dict[str, Any]]:
     """Key → cells, of a key that stands twice the row that ended; nothing if there is no file."""
     if not path.exists():
         return {}
-    found: dict[str, dict[str, Any]] = {}
+    rows: dict[str, dict[str, Any]] = {}
     for cells in _csv_rows(path) if path.suffix == ".csv" else _parquet_rows(path):
-        if found.get(cells["key"], {}).get("status") not in ENDED:
-            found[cells["key"]] = cells
-    return found
+        if rows.get(cells["key"], {}).get("status") not in ENDED:
+            rows[cells["key"]] = cells
+    return rows
 
 
 def typed(cells: Mapping[str, Any]) -> dict[str, Any]:
@@ -88,13 +88,13 @@ def spec_of(cells: Mapping[str, Any]) -> Spec:
 
 
 def _fields(kind: type[Record], cells: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for name in kind.model_fields:
         if (own := cells.get(f"{prefix}{name}.kind")) is not None:
-            found[name] = {"kind": own} | _fields(Record.kinds[own], cells, f"{prefix}{name}.")
+            fields[name] = {"kind": own} | _fields(Record.kinds[own], cells, f"{prefix}{name}.")
         elif (cell := cells.get(f"{prefix}{name}")) is not None:
-            found[name] = json.loads(cell) if isinstance(cell, str) and cell.startswith("[") else cell
-    return found
+            fields[name] = json.loads(cell) if isinstance(cell, str) and cell.startswith("[") else cell
+    return fields
 
 
 def _value(cell: Any) -> Any:
@@ -149,7 +149,7 @@ def _write_csv(rows: Iterable[dict[str, Any]], path: Path) -> None:
 
 
 def _text(cell: Any) -> str:
-    return "" if cell is None or cell != cell else str(cell)
+    return "" if cell is None or cell != cell else str(neutral(cell))
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:

@@ -1,4 +1,4 @@
-"""What the small transformers learn: sequences made at once, in one tensor, the same on every machine for a seed.
+"""Tasks of the small transformers: sequences made at once, in one tensor, the same on every machine for a seed.
 
     induction       BOS t_1 … t_k t'_i → t_{i+1}: k distinct tokens, one of them again, and what followed it the first
                     time (t'_k itself if i = k). t'_i is t_i, or, `shifted`, a symbol of its own for each token.
@@ -41,23 +41,27 @@ class Task(Record):
     evaluate: Count
 
     def symbols(self) -> int:
-        """How many token ids there are."""
+        """The number of token ids."""
         raise NotImplementedError(f"{type(self).__name__} gives no number of symbols")
 
     def outputs(self) -> int:
-        """How many classes are predicted."""
+        """The number of classes that are predicted."""
         raise NotImplementedError(f"{type(self).__name__} gives no number of outputs")
 
     def length(self) -> int:
-        """How many tokens the model sees."""
+        """The number of tokens that the model sees."""
         raise NotImplementedError(f"{type(self).__name__} gives no length")
 
     def own_positions(self) -> Positions:
         """The positional embedding that goes with the task unless a run says otherwise."""
         raise NotImplementedError(f"{type(self).__name__} gives no positions")
 
+    def drawn_among(self) -> int:
+        """Among how many symbols the tokens of a sample are drawn at once; 0 if one by one."""
+        return 0
+
     def weight_elsewhere(self) -> float:
-        """What the loss at positions other than the last counts."""
+        """The weight of the loss at positions other than the last."""
         return 0.0
 
     def queries(self) -> slice:
@@ -129,6 +133,9 @@ class Induction(Task):
     def own_positions(self) -> Positions:
         return "additive"
 
+    def drawn_among(self) -> int:
+        return self.vocab - 1
+
     def weight_elsewhere(self) -> float:
         return self.aux
 
@@ -176,6 +183,9 @@ class Classification(Task):
 
     def own_positions(self) -> Positions:
         return "none"
+
+    def drawn_among(self) -> int:
+        return (self.vocab - 1) // self.labels
 
     def queries(self) -> slice:
         """CLS."""

@@ -9,12 +9,10 @@ import json
 import math
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from softmaxlab.core.spec import Spec
 from softmaxlab.errors import SpecError, unknown
-
-if TYPE_CHECKING:
-    from softmaxlab.training.run import Run
 
 VARIABLE = "SOFTMAXLAB_TRACK"
 EVERY = 20  # steps between two readings of the loss
@@ -29,14 +27,14 @@ class Tracker(Protocol):
 class Jsonl:
     """One line a reading, in FOLDER/key.jsonl."""
 
-    def __init__(self, folder: Path, spec: "Run"):
+    def __init__(self, folder: Path, spec: Spec):
         folder.mkdir(parents=True, exist_ok=True)
         self.file = (folder / f"{spec.key}.jsonl").open("w")
         self.log(0, {"spec": spec.plain()})
 
     def log(self, step: int, values: dict) -> None:
-        told = {name: None if isinstance(x, float) and not math.isfinite(x) else x for name, x in values.items()}
-        self.file.write(json.dumps({"step": step} | told) + "\n")  # JSON has no NaN: a diverged loss is null
+        finite = {name: None if isinstance(x, float) and not math.isfinite(x) else x for name, x in values.items()}
+        self.file.write(json.dumps({"step": step} | finite) + "\n")  # JSON has no NaN: a diverged loss is null
         self.file.flush()
 
     def close(self) -> None:
@@ -44,7 +42,7 @@ class Jsonl:
 
 
 class Tensorboard:
-    def __init__(self, folder: Path, spec: "Run"):
+    def __init__(self, folder: Path, spec: Spec):
         from tensorboardX import SummaryWriter  # pyright: ignore[reportMissingImports]
 
         self.writer = SummaryWriter(str(folder / spec.key))
@@ -59,12 +57,12 @@ class Tensorboard:
 
 
 class Wandb:
-    def __init__(self, folder: Path, spec: "Run"):
+    def __init__(self, folder: Path, spec: Spec):
         import wandb  # pyright: ignore[reportMissingImports]
 
         folder.mkdir(parents=True, exist_ok=True)
         self.run = wandb.init(
-            project="softmaxlab", mode="offline", dir=folder, id=spec.key, name=f"{spec.map}-{spec.key[:8]}",
+            project="softmaxlab", mode="offline", dir=folder, id=spec.key, name=f"{spec.kind}-{spec.key[:8]}",
             config=spec.plain(), reinit="create_new", settings=wandb.Settings(silent=True),
         )  # fmt: skip
 
@@ -88,7 +86,7 @@ def choose(name: str | None, folder: str | Path) -> None:
     os.environ[VARIABLE] = f"{name}:{Path(folder).resolve()}"
 
 
-def tracker(spec: "Run") -> Tracker | None:
+def tracker(spec: Spec) -> Tracker | None:
     """A new tracker for a run, or None if none is chosen."""
     name, _, folder = os.environ.get(VARIABLE, "").partition(":")
     if not name:

@@ -1,4 +1,4 @@
-"""What heads do while a transformer trains.
+"""Track heads while a transformer trains.
 
 `heads`: at log-spaced steps, on the first DRIVEN evaluation sequences, of each head and key j, averaged over the
 queries that count and see the key:
@@ -35,7 +35,7 @@ def tracked_steps(steps: int) -> list[int]:
 
 
 class HeadTrack:
-    """Of every head, at log-spaced steps."""
+    """The measures and drives of every head, at log-spaced steps."""
 
     def __init__(self, task: Task, model: Transformer, data: Data, steps: int):
         self.task, self.model, self.data = task, model, data
@@ -88,7 +88,7 @@ def drives(task: Task, model: Transformer, data: Data) -> dict[str, Tensor]:
 
 
 def _averaged(task: Task, weights: Tensor, u: Tensor) -> dict[str, Tensor]:
-    """Of one layer: weights and drives [B, H, query, key] of every query."""
+    """The averages over queries of one layer's weights and drives [B, H, query, key]."""
     seen = torch.from_numpy(task.seen()).to(weights)
     w, u = weights[:, :, task.queries()], u[:, :, task.queries()] * seen
     full = (w != 0).any(dim=-1)  # [B, H, query]
@@ -100,5 +100,5 @@ def _averaged(task: Task, weights: Tensor, u: Tensor) -> dict[str, Tensor]:
 
 
 def _rows_that_see(rows: Tensor, seen: Tensor) -> Tensor:
-    """How many of the rows, true in [B, H, query], see each key: [H, key]. One where no query ever does: 0/1 is 0."""
+    """Count the rows, true in [B, H, query], that see each key: [H, key]. One where no query ever does: 0/1 is 0."""
     return torch.where(seen.any(dim=0), rows.to(seen).sum(dim=0) @ seen, 1.0)

@@ -62,7 +62,8 @@ def sinks(tmp_path):
 
 
 def test_sinks_are_counted_as_the_paper_counts_them(sinks):
-    result = sl.simulate(fig04.Fig04(runs=sinks))
+    assert list(sl.simulate(fig04.Fig04(runs=sinks))["map"]) == [*MAPS]
+    result = sl.simulate(fig04.Fig04(runs=sinks, beyond=True))
     maps, heads = list(result["map"]), list(result["heads"])
     assert maps == [*MAPS, "softmax1"]
     at = maps.index("softmax"), heads.index(2)
@@ -103,7 +104,7 @@ def test_a_head_without_a_score_is_not_called_no_sink(tmp_path, score):
         induction(1.0, [0.95, 0.99], map="softpick", seed=1),
         induction(1.0, [None], map="relu"),
     ])  # fmt: skip
-    result = sl.simulate(fig04.Fig04(runs=runs, score=score))
+    result = sl.simulate(fig04.Fig04(runs=runs, score=score, beyond=True))
     maps = list(result["map"])
     some, none = (0, maps.index("softpick"), 1), (0, maps.index("relu"), 0)
     assert (result["passed"][some], result["scored"][some], result["share"][some]) == (2, 1, 1.0)
@@ -169,9 +170,9 @@ def test_only_the_papers_runs_are_counted_as_the_papers(tmp_path):
         induction(1.0, [0.1], seed=2, epochs=5),
         induction(1.0, [0.1], map="relu"),
     ])  # fmt: skip
-    assert induction_figures.drawn(sl.simulate(fig04.Fig04(runs=runs))).startswith(
-        "1 of the paper's 660 runs and 5 others, "
-    )
+    for beyond, others in ((True, 5), (False, 4)):
+        result = sl.simulate(fig04.Fig04(runs=runs, beyond=beyond))
+        assert induction_figures.drawn(result).startswith(f"1 of the paper's 660 runs and {others} others, ")
 
 
 @pytest.mark.parametrize("figure", [fig14.Fig14, fig15.Fig15, fig16.Fig16, fig17.Fig17])
@@ -179,7 +180,7 @@ def test_panels_of_positions_and_queries(sinks, figure):
     result = sl.simulate(figure(runs=sinks))
     assert list(result["panel"])[1] == "additive positions, t′ ≠ t"
     counted = result["runs"].sum(axis=(1, 2))
-    assert counted.tolist() == ([0] * 6 if figure.model_fields["aux"].default == 0.0 else [0, 5, 0, 0, 0, 0])
+    assert counted.tolist() == ([0] * 6 if figure.model_fields["aux"].default == 0.0 else [0, 4, 0, 0, 0, 0])
     assert len(figure.draw(result).axes) == 6
 
 
@@ -226,6 +227,7 @@ def test_flip_rates_of_runs_that_diverged_or_are_not_the_papers(tmp_path):
     ])  # fmt: skip
     result = sl.simulate(fig06.Fig06(runs=runs))
     assert result["mean"][0, 0] == pytest.approx((1.0 + 0.3 + 0.2) / 3)
+    assert "4 inputs in all" in picture_text(fig06.Fig06.draw(result))
     picture = fig06.Fig06.draw(result)
     assert numbers_over_bars(picture) == ["0/1", "0/1", "3/4"]
     assert (marks(picture).count("x"), marks(picture).count("$?$")) == (1, 1)

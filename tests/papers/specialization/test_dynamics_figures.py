@@ -72,7 +72,9 @@ def test_three_maps_in_three_rows(figure):
     assert result["difference_exact_p"].max() < 2 * FINITE_D  # D is a quarter
     picture = figure.draw(result)
     assert len(picture.axes) == 12
-    assert [ax.get_title() for ax in picture.axes[::4]] == ["softmax", "softmax-1", "Bayes-softmax"]
+    maps, kinds = zip(*(ax.get_title().split(": ") for ax in picture.axes[::4]))
+    assert maps == ("softmax", "softmax-1", "Bayes-softmax")
+    assert set(kinds) == {"moving at τ = 4"}
     assert all(ax.get_ylabel() for ax in picture.axes)
     assert "D = 500" in picture.get_suptitle()
 

@@ -7,10 +7,19 @@ from pydantic import Field
 
 from softmaxlab.core.result import Result
 from softmaxlab.papers.polarization.bars import Bars, draw_bars, draw_dots, legend
-from softmaxlab.papers.polarization.induction_figures import COST, PRESETS, in_bfloat16, told_bfloat16, told_runs
+from softmaxlab.papers.polarization.induction_figures import (
+    COST,
+    PRESETS,
+    TITLE_PAD,
+    bfloat16_in_words,
+    in_bfloat16,
+    runs_in_words,
+)
+from softmaxlab.papers.polarization.memorised import memorised
 from softmaxlab.papers.polarization.runs import FigureOfRuns, TaskName, chosen, mean, unlike, where
 from softmaxlab.papers.polarization.sink_runs import OF_PAPER, map_order, of_paper
 from softmaxlab.plotting.journal import COLOURS
+from softmaxlab.training import Classification
 from softmaxlab.training.presets import MAPS, VOCABULARIES
 
 if TYPE_CHECKING:
@@ -20,6 +29,10 @@ if TYPE_CHECKING:
 
 
 Vocabularies = Annotated[tuple[int, ...], Field(min_length=1, max_length=8)]
+
+
+READ_AT = 41  # the vocabulary at which Figure 6 is read: that of Figure 5, of which it is the test
+EASY = 0.85  # a flip rate that is high: over seeds one-head softmax was at .84 to 1.00 there
 
 
 Panel = dict[str, Any]  # the column's values that a panel is for
@@ -52,10 +65,11 @@ class FlipRuns(FigureOfRuns):
     source: ClassVar[str] = "varre2026polarization"
     presets: ClassVar[dict[str, dict[str, Any]]] = PRESETS
     cost: ClassVar[dict[str, str]] = COST
-    version: ClassVar[int] = 2  # its result says which vocabularies have runs
+    version: ClassVar[int] = 3  # its result says which vocabularies have runs
 
     task: TaskName = "classification"
     vocabs: Vocabularies = (41, 81, 161)
+    beyond: bool = False  # maps that the paper does not have, too
 
     def panels(self) -> list[tuple[str, Panel]]:
         raise NotImplementedError(f"{type(self).__name__} gives no panels")
@@ -64,7 +78,7 @@ class FlipRuns(FigureOfRuns):
         table = self.table()
         rows = flip_runs(table)
         rows = where(rows, rows["task.vocab"].isin(self.vocabs))
-        maps, panels = map_order(rows), self.panels()
+        maps, panels = map_order(rows, self.beyond), self.panels()
         parts = [[chosen(rows, map=map, **values) for map in maps] for _, values in panels]
         rates = [[each["flips"].dropna().to_numpy() for each in line] for line in parts]
         flat = [(i, j, rate) for i, line in enumerate(rates) for j, each in enumerate(line) for rate in each]
@@ -84,10 +98,15 @@ class FlipRuns(FigureOfRuns):
         axes = {name: (name,) for name in ("panel", "map")}
         axes |= {name: ("panel", "map") for name in ("runs", "paper", "ended", "behind", "mean")}
         axes |= {name: ("run",) for name in ("rate", "rate_panel", "rate_map")}
-        found = {int(vocab) for line in parts for each in line for vocab in each["task.vocab"]}
-        notes = {"vocabs": list(self.vocabs), "vocabs_with_runs": sorted(found), "unlike": unlike(table, USUAL)}
+        vocabs = {int(vocab) for line in parts for each in line for vocab in each["task.vocab"]}
+        notes = {"vocabs": list(self.vocabs), "vocabs_with_runs": sorted(vocabs), "unlike": unlike(table, USUAL)}
+        notes["of_paper"] = sum(len(self._paper_vocabs(values)) for _, values in panels) * len(MAPS) * OF_PAPER
         notes["bfloat16"] = in_bfloat16([each for line in parts for each in line])
         return Result(arrays, axes, notes=notes)
+
+    def _paper_vocabs(self, panel: Panel) -> set[int]:
+        """Return the paper's vocabularies that a panel shows."""
+        return {*VOCABULARIES} & {*([panel["task__vocab"]] if "task__vocab" in panel else self.vocabs)}
 
     @staticmethod
     def seen(result: Result) -> str:
@@ -96,11 +115,11 @@ class FlipRuns(FigureOfRuns):
         known = np.isfinite(softmax)
         if not known.any():
             return f"Nothing can be seen: none of {result['runs'].sum()} runs gives softmax a flip rate."
-        told = ", ".join(f"{softmax[i]:.2f} ({result['panel'][i]})" for i in np.flatnonzero(known))
+        means_of_softmax = ", ".join(f"{softmax[i]:.2f} ({result['panel'][i]})" for i in np.flatnonzero(known))
         largest = softmax[known] >= means[known].max(axis=1)
         missing = f"; {(~known).sum()} of {len(known)} panels have none" if not known.all() else ""
         return (
-            f"The mean flip rate under softmax is {told}, the largest of all maps in {largest.sum()} of"
+            f"The mean flip rate under softmax is {means_of_softmax}, the largest of all maps in {largest.sum()} of"
             f" {len(largest)} panels{missing}."
         )
 
@@ -108,13 +127,14 @@ class FlipRuns(FigureOfRuns):
     def draw(cls, result: Result) -> "matplotlib.figure.Figure":
         from matplotlib.figure import Figure
 
-        across = min(2, len(result["panel"]))
+        across = 2 if len(result["panel"]) % 2 == 0 else 1
         down = -(-len(result["panel"]) // across)
         width = 5.6 if across == 2 else 9
         picture = Figure(figsize=(width * across, 2.5 * down + 1.2), layout="constrained")
         for i, ax in enumerate(picture.subplots(down, across, sharey=True, squeeze=False).flat):
             _draw_panel(ax, result, i)
-        picture.suptitle(f"{cls.title}\n({drawn(result)};\n{LEGEND})", fontsize=9)
+        few = "\n".join(filter(None, (memorised(Classification(vocab=v)) for v in result.notes["vocabs_with_runs"])))
+        picture.suptitle("\n".join(filter(None, (cls.title, f"({drawn(result)};", f"{LEGEND})", few))), fontsize=9)
         return picture
 
 
@@ -125,21 +145,21 @@ def _means(result: Result) -> tuple[np.ndarray, np.ndarray]:
 
 
 def drawn(result: Result) -> str:
-    """How many runs, of how many of the paper, at which vocabularies, and what was left out."""
-    of_paper = len(result["panel"]) * len({*result.notes["vocabs"]} & {*VOCABULARIES}) * len(MAPS) * OF_PAPER
+    """The number of runs drawn, of those in the paper, at which vocabularies, and what was left out."""
+    of_paper = result.notes["of_paper"]
     runs, paper, ended, behind = (int(result[name].sum()) for name in ("runs", "paper", "ended", "behind"))
     left_out = ((runs - ended, "diverged"), (ended - behind, "without flip rates"))
-    told = [told_runs(runs, paper, of_paper), *(f"{n} {why}, left out" for n, why in left_out if n)]
+    parts = [runs_in_words(runs, paper, of_paper), *(f"{n} {why}, left out" for n, why in left_out if n)]
     empty = "" if runs else f"NOTHING IS DRAWN: {result.notes['unlike']}; "
-    return f"{empty}{', '.join(told)}; {_vocabularies(result)}{told_bfloat16(result)}"
+    return f"{empty}{', '.join(parts)}; {_vocabularies(result)}{bfloat16_in_words(result)}"
 
 
 def _vocabularies(result: Result) -> str:
-    """Those with runs, and those that were asked for but have none."""
-    found = result.notes["vocabs_with_runs"]
-    missing = [vocab for vocab in result.notes["vocabs"] if vocab not in found]
-    told = [f"vocabulary {', '.join(map(str, found))}"] if found else []
-    return ", ".join(told + ([f"no runs at vocabulary {', '.join(map(str, missing))}"] if missing else []))
+    """The vocabularies with runs, and those that were asked for but have none."""
+    with_runs = result.notes["vocabs_with_runs"]
+    missing = [vocab for vocab in result.notes["vocabs"] if vocab not in with_runs]
+    parts = [f"vocabulary {', '.join(map(str, with_runs))}"] if with_runs else []
+    return ", ".join(parts + ([f"no runs at vocabulary {', '.join(map(str, missing))}"] if missing else []))
 
 
 def _draw_panel(ax: "Axes", result: Result, i: int) -> None:
@@ -148,5 +168,5 @@ def _draw_panel(ax: "Axes", result: Result, i: int) -> None:
     for j in range(len(result["map"])):
         rates = result["rate"][(result["rate_panel"] == i) & (result["rate_map"] == j)]
         draw_dots(ax, j, rates, COLOURS[1])
-    ax.set_title(result["panel"][i], fontsize=9)
+    ax.set_title(result["panel"][i], fontsize=9, pad=TITLE_PAD)
     ax.set_ylabel("flip rate", fontsize=9)

@@ -1,13 +1,13 @@
-"""What the figures of induction runs show, in sentences: from their counts and means [panel, map, heads]."""
+"""Summaries of the figures of induction runs, in sentences, from their counts and means [panel, map, heads]."""
 
 import numpy as np
 
 from softmaxlab.core.result import Result
-from softmaxlab.papers.polarization.sink_runs import ACCURATE
+from softmaxlab.papers.polarization.sink_runs import ACCURATE, NORMALISED, OTHERS
 
 
 def seen_accuracy(result: Result) -> str:
-    """How many runs solve the task, and which setting is the worst."""
+    """The number of runs that solve the task, and the worst setting."""
     accuracy, runs = result["accuracy"], result["runs"]
     known = np.isfinite(accuracy)
     if not known.any():
@@ -35,8 +35,6 @@ def seen_sinks(result: Result) -> str:
 
 def seen_maps(result: Result) -> str:
     """In how many pairs of maps the normalised positive one has more sinks."""
-    from softmaxlab.papers.polarization.run_groups import NORMALISED, OTHERS  # which needs the figures
-
     names = result["map"]
     shares = {str(map): _share(result, (names == map)[:, None]) for map in names}
     ours, others = ([shares[map] for map in kind if shares.get(map, -1.0) >= 0] for kind in (NORMALISED, OTHERS))
@@ -51,20 +49,15 @@ def seen_maps(result: Result) -> str:
 
 
 def seen_positions(result: Result) -> str:
-    """In how many pairs of settings that differ in positions alone the one without them has more sinks."""
-    across = result.notes["across"]  # panels of one kind of positions
-    share = result["share"].reshape(-1, across, *result["share"].shape[1:])
-    bare = np.array([str(name).startswith("no positions") for name in result["panel"][::across]])
-    without, other = np.broadcast_arrays(share[bare][:1], share[~bare]) if bare.any() else (share[:0], share[:0])
-    known = np.isfinite(without) & np.isfinite(other)
-    if not known.any():
-        return _nothing(result, "no setting has sink scores both with and without positions")
-    without, other = without[known], other[known]
+    """Say in how many pairs of runs that differ in positions alone the one without them has more sinks."""
+    without, other = result["pair"][np.isfinite(result["pair"]).all(axis=1)].T
+    if not len(other):
+        return _nothing(result, "no two runs differ in positions alone")
     more = without.mean() > other.mean()
     return (
-        f"Without positions more heads are sinks in {(without > other).sum()} of {len(other)} pairs of settings that"
-        f" differ in positions alone, on average {without.mean():.2f} against {other.mean():.2f}:"
-        f" {'more' if more else 'not more'} sinks."
+        f"Of {len(other)} pairs of solved runs that differ in positions alone the one without positions has more sink"
+        f" heads in {(without > other).sum()} and fewer in {(without < other).sum()}; on average"
+        f" {without.mean():.2f} against {other.mean():.2f} of the heads: {'more' if more else 'not more'} sinks."
     )
 
 

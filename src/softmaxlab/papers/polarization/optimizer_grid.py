@@ -42,10 +42,10 @@ def draw_panels(result: Result) -> "Figure":
 
 def _cells(result: Result, **at: Any) -> np.ndarray:
     """The indices of the cells with these settings."""
-    found = np.ones(len(result["lr"]), dtype=bool)
+    chosen = np.ones(len(result["lr"]), dtype=bool)
     for name, value in at.items():
-        found &= result[name] == value
-    return np.flatnonzero(found)
+        chosen &= result[name] == value
+    return np.flatnonzero(chosen)
 
 
 def _nearest(result: Result, scale: float) -> float:

@@ -38,7 +38,7 @@ class Pairs:
 
     @property
     def maps(self) -> int:
-        """How many maps, or whatever the names are, have a pair that differs."""
+        """The number of maps, or whatever the names are, that have a pair that differs."""
         return len(set(self.name[self.difference != 0].tolist()))
 
     @property
@@ -50,7 +50,7 @@ class Pairs:
         return int((self.difference != 0).sum())
 
     def interval(self) -> tuple[float, float]:
-        """Of the share of positive signs among the pairs that differ; everything, if there is none."""
+        """The interval of the share of positive signs among the pairs that differ; everything, if there is none."""
         from scipy.stats import binomtest
 
         if not self.unequal:
@@ -90,7 +90,7 @@ def lacking(pairs: Pairs, maps: int = LEAST_MAPS) -> str:
 
 
 def few(pairs: Pairs, maps: int = LEAST_MAPS) -> str:
-    """What is missing for a verdict; empty if nothing is."""
+    """The reason why there is no verdict; empty if nothing is missing."""
     missing = [(pairs.unequal, LEAST_PAIRS, "pairs that differ"), (pairs.maps, maps, "maps")]
     wanted = " and ".join(f"{least} {what}" for number, least, what in missing if number < least)
     return f"; a verdict needs {wanted}" if wanted else ""

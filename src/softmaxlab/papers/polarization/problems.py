@@ -5,16 +5,16 @@ with d = p throughout and β*, V, a drawn apart: in the authors' notebook a reus
 Figure 13 parallel to β*.
 """
 
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-from pydantic import Field
 
+from softmaxlab.core import spec
 from softmaxlab.core.random import generator
 from softmaxlab.papers.polarization import authors
 
 Fields = dict[str, Any]
-Seed = Annotated[int, Field(ge=0)] | None  # of a figure: None is the authors' instance
+Seed = spec.Seed | None  # of a figure: None is the authors' instance
 SMALL = authors.SMALL  # size of V(0), and of a(0) round 1
 
 

@@ -9,7 +9,11 @@ from softmaxlab.core.simulate import simulate
 from softmaxlab.errors import SpecError
 from softmaxlab.papers.polarization import sink_runs
 from softmaxlab.papers.polarization.classification_figures import flip_runs
+from softmaxlab.papers.polarization.precision import without_unvalidated
+from softmaxlab.papers.polarization.run_table_schema import PRECISION
 from softmaxlab.papers.polarization.runs import COMMITTED, TaskName, chosen, read_runs, where
+from softmaxlab.papers.polarization.sink_runs import NORMALISED as NORMALISED
+from softmaxlab.papers.polarization.sink_runs import OTHERS as OTHERS
 from softmaxlab.training import Run
 
 if TYPE_CHECKING:
@@ -17,8 +21,6 @@ if TYPE_CHECKING:
 
     Table = pandas.DataFrame
 
-NORMALISED = ("softmax", "sigmoid_norm", "elu_norm", "elu_elu_norm")
-OTHERS = ("sigmoid", "elu", "elu_elu", "mlp", "mlp_norm", "linear", "linear_norm")
 Runs = TypeVar("Runs", bound=Sized)
 RUN_COLUMNS = ("map", "heads", "layers", "lr", "seed", "mlp", "layernorm", "epochs", "stop", "precision")
 RESAMPLES = 2000  # of a bootstrap
@@ -38,14 +40,16 @@ def solved(change: Change) -> "Table":
 
     Of a setting there may be a full run and one that ended when settled (pairs.matched never mixes them).
     """
-    runs = sink_runs.solved(sink_runs.of_usual_model(table("induction", change)))
+    runs, _ = without_unvalidated(table("induction", change))
+    runs = sink_runs.solved(sink_runs.of_usual_model(runs))
     runs = runs.assign(sinks=sink_runs.shares_of(runs)).dropna(subset=["sinks"])
     return runs.assign(score=[scores[1].mean() for scores in runs["sink_score"]])
 
 
 def once(runs: "Table") -> "Table":
     """One run of each setting, the longest."""
-    runs = runs.assign(full=runs["stop"].isna()).sort_values(["epochs", "full", "key"], ascending=False)
+    runs = runs.assign(full=runs["stop"].isna(), single=runs["precision"] == PRECISION)
+    runs = runs.sort_values(["single", "epochs", "full", "key"], ascending=False)
     return runs.drop_duplicates(sink_runs.SETTING).sort_values("key", ignore_index=True)
 
 

@@ -79,7 +79,7 @@ def _numbers(table: "pandas.DataFrame", name: str, source: str) -> np.ndarray:
 
 
 def _arrays(table: "pandas.DataFrame", name: str, source: str) -> "pandas.Series":
-    """What cells hold, null as NaN; None where a cell is empty."""
+    """The arrays in cells, null as NaN; None where a cell is empty."""
     import pandas
 
     shapes = zip(*(table[axis].astype(int) for axis in AXES[name]))

@@ -51,20 +51,20 @@ class FigureOfRuns(FigureSpec):
 
     def table(self) -> "pandas.DataFrame":
         """The runs, which must be those that the spec was made for."""
-        found = read_runs(self.runs, self.task)
-        if digest(found) != self.digest:
+        table = read_runs(self.runs, self.task)
+        if digest(table) != self.digest:
             raise SpecError(f"runs {self.runs!r} have changed since this spec was made: leave its digest out")
-        return found
+        return table
 
 
 def read_runs(runs: str, task: TaskName) -> "pandas.DataFrame":
     """The runs of a task that ended, well or diverged, by key: what figures read of them, checked (cells.py)."""
     import pandas
 
-    found = [(source, table) for source, table in _tables(runs, task) if "task.kind" in table]
-    if not found:
+    tables = [(source, table) for source, table in _tables(runs, task) if "task.kind" in table]
+    if not tables:
         raise SpecError(f"runs {runs!r} holds no training runs")
-    ours = [(source, where(table, table["task.kind"] == KINDS[task])) for source, table in found]
+    ours = [(source, where(table, table["task.kind"] == KINDS[task])) for source, table in tables]
     parts = [checked(table, task, source) for source, table in ours if len(table)]
     if not parts:
         raise SpecError(f"runs {runs!r} holds no {task} runs")
@@ -74,7 +74,7 @@ def read_runs(runs: str, task: TaskName) -> "pandas.DataFrame":
 
 
 def _tables(runs: str, task: TaskName) -> list[tuple[str, "pandas.DataFrame"]]:
-    """What to call a table in an error, and the table."""
+    """Each table, with the name to give it in an error."""
     path = Path(runs)
     if runs == COMMITTED:
         return [(file.name, _of_file(file)) for file in sorted(TABLES.glob(f"{task}.csv"))]
@@ -105,7 +105,7 @@ def _of_store(folder: Path) -> "pandas.DataFrame":
 
 
 def digest(table: "pandas.DataFrame") -> str:
-    """Of every cell that is read: a table edited by hand keeps its runs' keys."""
+    """The digest of every cell that is read: a table edited by hand keeps its runs' keys."""
     cells = {
         name: [cell.tolist() if isinstance(cell, np.ndarray) else cell for cell in table[name].tolist()]
         for name in table
@@ -134,5 +134,5 @@ def unlike(table: "pandas.DataFrame", usual: dict[str, Any]) -> str:
 
 
 def mean(column: Any) -> float:
-    """Of what is there, NaN left out; NaN of none."""
+    """The mean of what is there, NaN left out; NaN of none."""
     return float(column.mean())

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from softmaxlab.measure.sinks import sink_share
+from softmaxlab.papers.polarization.run_table_schema import PRECISION
 from softmaxlab.papers.polarization.runs import chosen, mean, where
 from softmaxlab.training.presets import MAPS, RATES, SEEDS
 
@@ -25,6 +26,8 @@ AUX = (0.2, 0.0)
 SETTING = ["map", "heads", "lr", "seed", "positions", "task.shifted", "task.aux"]
 USUAL = {"layers": 2, "width": 128, "mlp": True, "layernorm": True, "gate": False, "batch": 256, "optimizer": "adamw",
          "weight_decay": 0.01, "task__vocab": 51, "task__tokens": 10, "task__train": 100_000}  # fmt: skip
+NORMALISED = ("softmax", "sigmoid_norm", "elu_norm", "elu_elu_norm")
+OTHERS = ("sigmoid", "elu", "elu_elu", "mlp", "mlp_norm", "linear", "linear_norm")
 Score = Literal["per_position", "pooled"]
 COLUMN = {"per_position": "sink_score", "pooled": "sink_score_pooled"}
 
@@ -35,10 +38,14 @@ def of_usual_model(table: "pandas.DataFrame") -> "pandas.DataFrame":
 
 
 def usual_runs(table: "pandas.DataFrame") -> "pandas.DataFrame":
-    """Runs with the paper's model and data, one for each setting: of several the longest, measured if one is."""
+    """Return runs with the paper's model and data, one for each setting.
+
+    Of several it is one in float32, of these the longest, measured if one is.
+    """
     usual = of_usual_model(table)
     usual = usual.assign(full=usual["stop"].isna(), measured=usual["sink_score"].notna())
-    usual = usual.sort_values(["epochs", "full", "measured", "key"], ascending=False)
+    usual = usual.assign(single=usual["precision"] == PRECISION)
+    usual = usual.sort_values(["single", "epochs", "full", "measured", "key"], ascending=False)
     usual = usual.drop_duplicates(SETTING).sort_values("key", ignore_index=True)
     return usual.assign(paper=of_paper(usual) & usual["task.aux"].isin(AUX))
 
@@ -49,17 +56,18 @@ def of_paper(rows: "pandas.DataFrame") -> np.ndarray:
     return rate & np.isin(rows["seed"], SEEDS) & np.isin(rows["epochs"], EPOCHS) & np.isin(rows["map"], MAPS)
 
 
-def map_order(table: "pandas.DataFrame") -> list[str]:
-    """The paper's maps, then whatever else was run."""
-    return [*MAPS, *sorted(set(table["map"]) - {*MAPS, "uniform"})]
+def map_order(table: "pandas.DataFrame", beyond: bool = False) -> list[str]:
+    """Return the paper's maps and, with `beyond`, whatever else was run."""
+    return [*MAPS, *(sorted(set(table["map"]) - {*MAPS, "uniform"}) if beyond else ())]
 
 
 @dataclass(frozen=True)
 class Counted:
-    """Of each setting [map, heads]: numbers of runs and, NaN if there are none, means of those behind them.
+    """Counts for each setting [map, heads]: numbers of runs and, NaN if there are none, means of those behind them.
 
     runs ⊇ paper: that are the paper's; runs ⊇ ended: not diverged ⊇ accurate: with an accuracy ⊇ passed: that count
-    ⊇ scored: whose heads of the second layer all have scores. `accuracy` is of the accurate, `share` of the scored.
+    ⊇ scored: whose heads of the second layer all have scores. `accuracy` is of the accurate, `share` of the scored, and
+    `share_pooled` of those with pooled scores; `bfloat16` are the runs in that precision.
     """
 
     runs: np.ndarray
@@ -69,7 +77,9 @@ class Counted:
     passed: np.ndarray
     scored: np.ndarray
     share: np.ndarray
+    share_pooled: np.ndarray
     accuracy: np.ndarray
+    bfloat16: np.ndarray
 
 
 def count(rows: "pandas.DataFrame", maps: list[str], score: Score) -> Counted:
@@ -90,6 +100,8 @@ def _counts(runs: "pandas.DataFrame", score: Score) -> dict[str, float]:
         "passed": len(passed),
         "scored": len(shares),
         "share": mean(shares),
+        "share_pooled": mean(shares_of(passed, "pooled")),
+        "bfloat16": int(np.count_nonzero(runs["precision"] == "bfloat16")),
         "accuracy": mean(accuracy),
     }
 
@@ -100,7 +112,7 @@ def solved(rows: "pandas.DataFrame") -> "pandas.DataFrame":
 
 
 def shares_of(rows: "pandas.DataFrame", score: Score = "per_position") -> "pandas.Series":
-    """Of each run the share of sinks among the heads of the second layer; NaN if one of them has no score."""
+    """The share of sinks of each run among the heads of the second layer; NaN if one of them has no score."""
     import pandas
 
     shares = [np.nan if scores is None else sink_share(scores[1]) for scores in rows[COLUMN[score]]]

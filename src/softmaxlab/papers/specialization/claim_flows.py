@@ -1,4 +1,4 @@
-"""What the claims about specialization share: runs that must reach their end, where they ended, and a prior."""
+"""Flows that the claims about specialization share: runs that must reach their end, where they ended, and a prior."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -28,7 +28,7 @@ def finished(spec: Spec) -> Result:
 
 @dataclass(frozen=True)
 class Effort:
-    """How flows are computed: base points, horizon, seeds; sampling="plain" is the paper's, 1e5 iid samples."""
+    """The effort behind flows: base points, horizon, seeds; sampling="plain" is the paper's, 1e5 iid samples."""
 
     samples: int
     tau_end: float

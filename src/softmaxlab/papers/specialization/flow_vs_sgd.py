@@ -14,9 +14,10 @@ from pydantic import Field
 
 from softmaxlab.core.result import Result
 from softmaxlab.core.simulate import simulate
+from softmaxlab.core.spec import Seed
 from softmaxlab.papers.figure import FigureSpec
 from softmaxlab.papers.gather import gather, status_of
-from softmaxlab.papers.specialization.head_paths import NOTHING, listed
+from softmaxlab.papers.specialization.head_paths import NOTHING, kinds_of, listed
 from softmaxlab.plotting import specialization as curves
 from softmaxlab.plotting.lines import label
 from softmaxlab.plotting.map_styles import CALLED, THREE, MapName
@@ -47,7 +48,7 @@ class FlowAgainstSGD(FigureSpec):
     tau_end: Annotated[float, Field(gt=0)] = 200.0
     points: Annotated[int, Field(ge=10, le=10_000)] = 201
     samples: Annotated[int, Field(ge=64, le=2**20)] = 2**16
-    seed: Annotated[int, Field(ge=0)] = 1
+    seed: Seed = 1
 
     def prior(self) -> Prior:
         raise NotImplementedError
@@ -64,7 +65,7 @@ class FlowAgainstSGD(FigureSpec):
         for kind, family in families.items():
             arrays |= {f"{kind}_{name}": _as_long(family[name], len(arrays["tau"])) for name in GATHERED}
             axes |= {f"{kind}_{name}": family.axes[name] for name in GATHERED}
-        numbers = _compared(arrays)
+        numbers = _compared(arrays) | {"certificate": kinds_of(kinds["exact_p"])}
         axes |= {name: ("map",) for name in numbers}
         settings = {"dim": self.dim, "batch": self.batch, "lr": self.lr}
         return Result({**arrays, **numbers, **settings}, axes, status_of(list(families.values()), list(families)))
@@ -86,7 +87,7 @@ class FlowAgainstSGD(FigureSpec):
 
 
 def agreement(result: Result) -> str:
-    """How far flow and SGD are apart in m and q, in parts of SGD's largest m or q: the worse of the two."""
+    """The distance between flow and SGD in m and q, in parts of SGD's largest m or q: the worse of the two."""
     exact, orthogonal = (
         [_apart(result, kind, i) for i in range(len(result["map"]))] for kind in ("exact_p", "orthogonal")
     )
@@ -112,7 +113,7 @@ def _part(value: float) -> str:
 
 
 def separation(m: np.ndarray) -> np.ndarray:
-    """How far apart the heads are along the second spike, from m [..., head, feature]."""
+    """The distance of the heads along the second spike, from m [..., head, feature]."""
     return np.ptp(m[..., 1], axis=-1)
 
 
@@ -191,7 +192,7 @@ def _draw_row(row: Any, result: Result, i: int) -> None:
     if half > visible:  # else they have only begun to, and half of that means nothing
         apart += f", half at {half:.0f}"
     apart = apart if np.isfinite(visible) else f"no separation along this one by τ = {tau[-1]:.0f}"
-    label(loss, "", "loss", CALLED[str(result["map"][i])])
+    label(loss, "", "loss", f"{CALLED[str(result['map'][i])]}: {result['certificate'][i]} at τ = {tau[-1]:.3g}")
     label(first, "", curves.feature_name(0))
     label(second, "", curves.feature_name(1), apart)
     label(overlaps, "", "$q_{hh'}$", within)

@@ -13,7 +13,7 @@ NOTHING = "There is nothing to see: no run has finite records to compare."
 
 
 def kinds_of(runs: Sequence[Result]) -> np.ndarray:
-    """What their certificates say of flows: minimum, saddle, moving or undersampled."""
+    """The kinds that the certificates of flows give: minimum, saddle, moving or undersampled."""
     return np.array([run.notes["certificate"]["kind"] for run in runs])
 
 
@@ -44,7 +44,7 @@ def split_evenly(end: np.ndarray) -> np.ndarray:
 
 
 def sign_patterns(end: np.ndarray) -> int:
-    """How many combinations of signs the heads m [head, feature] have that have a part in every feature, all learnt."""
+    """Count the sign combinations of heads m [head, feature] that have a part in every feature, all learnt."""
     size = np.abs(end)
     whole = ((size > PART * size.max(axis=0)) & (size.mean(axis=0) > LEARNT)).all(axis=1)
     return len({tuple(head) for head in end[whole] > 0})
@@ -62,7 +62,7 @@ def above_noise(values: Iterable[float]) -> list[float]:
 
 
 def count(flags: Iterable[object]) -> str:
-    """How many of them hold: "3 of 4"."""
+    """Count those that hold, in words: "3 of 4"."""
     held = [bool(flag) for flag in flags]
     return f"{sum(held)} of {len(held)}"
 

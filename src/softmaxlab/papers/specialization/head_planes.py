@@ -12,6 +12,7 @@ import numpy as np
 from pydantic import Field
 
 from softmaxlab.core.result import Result
+from softmaxlab.core.spec import Seed
 from softmaxlab.papers.figure import FigureSpec
 from softmaxlab.papers.gather import gather
 from softmaxlab.papers.specialization.head_paths import finite_path, kinds_of
@@ -43,7 +44,7 @@ class HeadPlanes(FigureSpec):
     tau_end: Annotated[float, Field(ge=1.0)] = 1000.0
     points: Annotated[int, Field(ge=10, le=10_000)] = 150
     samples: Annotated[int, Field(ge=64, le=2**20)] = 2**14  # base points of a flow
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Seed = 0
 
     def panels(self) -> list[tuple[str, Flow]]:
         raise NotImplementedError
@@ -65,7 +66,7 @@ class HeadPlanes(FigureSpec):
 
     def _run(self, device: str) -> Result:
         labels, flows = zip(*self.panels())
-        runs = _finer_where_needed(flows)
+        runs = finer_where_needed(flows)
         most = max(flow.model.heads for flow in flows)
         family = gather([_with_heads(run, most) for run in runs], labels, "panel", ("m", "loss"))
         signal = np.stack([outline(flow.model.prior) for flow in flows])
@@ -78,7 +79,7 @@ class HeadPlanes(FigureSpec):
         return draw_planes(result)
 
 
-def _finer_where_needed(flows: Sequence[Flow]) -> list[Result]:
+def finer_where_needed(flows: Sequence[Flow]) -> list[Result]:
     """The flows, with `FINER` times the samples where they rest on their own samples only."""
     runs = flow_many(flows)
     few = [i for i, kind in enumerate(kinds_of(runs)) if kind in ("undersampled", "saddle")]
@@ -128,8 +129,8 @@ def draw_planes(result: Result, side: float = 3.0) -> "Figure":
         draw_signal(ax, signal)
         draw_heads(ax, heads)
         ax.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal")
-        told = "" if kind == "minimum" else f"\n({kind})"
-        label(ax, "", "", f"{name}, loss {loss[np.isfinite(loss)][-1]:.3f}{told}")
+        ending = "" if kind == "minimum" else f"\n({kind})"
+        label(ax, "", "", f"{name}, loss {loss[np.isfinite(loss)][-1]:.3f}{ending}")
     for ax in axes[-1]:
         ax.set_xlabel("$m_{h1} = k_h \\cdot k^*_1$", fontsize=9)
     for ax in axes[:, 0]:

@@ -29,6 +29,6 @@ def strengths(panels: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, 
 
 
 def farthest_atom(panels: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-    """How far the value of θ that heads come least near to is from all of them at the end, in |θ|."""
+    """The distance of the most neglected value of θ from all heads at the end, in |θ|."""
     gaps = [np.linalg.norm(path[-1, :, None] - signal, axis=-1).min(axis=0).max() for path, signal in panels]
     return np.array(gaps) / [np.linalg.norm(signal[0]) for _, signal in panels]

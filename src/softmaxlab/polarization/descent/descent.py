@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from softmaxlab.core.cost import Cost
 from softmaxlab.core.progress import Progress
 from softmaxlab.core.result import Result
 from softmaxlab.core.simulate import simulate
@@ -36,6 +37,8 @@ from softmaxlab.polarization.models import Parameters
 from softmaxlab.polarization.record import History, axes_of
 
 KEPT = ("Σa", ACROSS)  # linear in the parameters
+# seconds of a step and of a number in it, on one core, within a factor of ten
+STEP_SECONDS = {"reduced": (5e-8, 1e-9), "compiled": (1e-7, 3e-9), "plain": (1e-4, 3e-9)}
 
 
 class Descent(DescentSettings):
@@ -46,6 +49,14 @@ class Descent(DescentSettings):
     decay on the parameters). A run that leaves the finite numbers holds the steps recorded until then.
     notes["certificate"] says whether it has come to rest (certificate.py).
     """
+
+    def estimate(self) -> Cost:
+        """Steps of the path that will be taken, each over all parameters."""
+        from softmaxlab.polarization.descent.engine import kind_of_engine  # imports Numba
+
+        kept = len(self.record or ()) or min(self.points, self.steps)
+        once, each = STEP_SECONDS[kind_of_engine(self).path]
+        return Cost(self.record_memory(kept), self.steps * (once + each * self.size()))
 
     def _run(self, device: str) -> Result:
         from softmaxlab.polarization.descent.engine import engine_for, follow  # imports Numba

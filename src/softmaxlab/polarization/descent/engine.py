@@ -34,12 +34,17 @@ class Engine(Protocol):
 
 def engine_for(spec: DescentSettings) -> Engine:
     """The fastest engine that gives this spec's numbers."""
+    return kind_of_engine(spec)(spec)
+
+
+def kind_of_engine(spec: DescentSettings) -> type[Plain] | type[Reduced] | type[Full]:
+    """Its class."""
     if spec.map not in maps.CODES or spec.loss not in losses.CODES:
-        return Plain(spec)
+        return Plain
     plain_descent = spec.optimizer == "gd" and spec.freeze is None
     if spec.loss == "logistic" and spec.model == "value" and plain_descent:
-        return Reduced(spec)
-    return Full(spec)
+        return Reduced
+    return Full
 
 
 def follow(engine: Engine, steps: list[int], history: History) -> Status:

@@ -9,6 +9,7 @@ from softmaxlab.polarization.losses import LOSSES
 from softmaxlab.polarization.problem import Problem
 from softmaxlab.polarization.reduction import is_aligned
 
+MOST_STEPS = 10**15  # step numbers up to here are exact in float64
 Fraction = Annotated[float, Field(ge=0.0, lt=1.0)]
 
 
@@ -16,7 +17,7 @@ class DescentSettings(Problem):
     """A problem, the optimizer with its numbers, and the steps to record."""
 
     lr: float = Field(gt=0.0)
-    steps: int = Field(ge=1)
+    steps: int = Field(ge=1, le=MOST_STEPS)
     optimizer: Literal["gd", "momentum", "adam", "adamw"] = "gd"
     weight_decay: float = Field(default=0.0, ge=0.0)
     momentum: Fraction = 0.9

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 
 from softmaxlab.core.arrays import frozen_array
+from softmaxlab.core.ode import Run, integrate
 from softmaxlab.core.result import Result
 from softmaxlab.errors import SpecError
 from softmaxlab.polarization.certificate import BALANCE, HALF, Motion, balance_drift, certificate, failed, movement
 from softmaxlab.polarization.equilibrium import Rest
-from softmaxlab.polarization.flow.flow import JACOBIAN_LIMIT, times
-from softmaxlab.polarization.integrate import Run, integrate
+from softmaxlab.polarization.flow.flow import JACOBIAN_LIMIT, notes_of, run_with, times
 
 
 def gradient_flow(
@@ -27,7 +27,8 @@ def gradient_flow(
     """
     start = _checked(params, t_end, points, rtol)
     objective = _Objective(loss_fn, start)
-    run = Run("LSODA" if objective.size <= JACOBIAN_LIMIT else "DOP853", rtol, look=float(np.log1p(HALF * t_end)))
+    solver = "LSODA" if objective.size <= JACOBIAN_LIMIT else "DOP853"
+    run = run_with(solver, rtol, look=float(np.log1p(HALF * t_end)))
     t = times(float(t_end), points)
     y = np.concatenate([value.ravel() for value in start.values()])
     rows = np.concatenate(list(integrate(objective, y, np.log1p(t), run, rest=Rest(objective))))
@@ -38,7 +39,7 @@ def gradient_flow(
         arrays[name] = value
         axes[name] = ("t", *(f"{name}_{i}" for i in range(value.ndim - 1)))
     certified = _certified(objective, y, t, np.array(losses), np.square(slopes).sum(axis=1), run)
-    notes = run.notes() | {"converged": certified["kind"] == "minimum", "certificate": certified}
+    notes = notes_of(run) | {"converged": certified["kind"] == "minimum", "certificate": certified}
     return Result(arrays, axes, run.status, notes)
 
 

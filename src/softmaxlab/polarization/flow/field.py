@@ -85,7 +85,7 @@ class Field:
         return np.concatenate([velocity[name].ravel() for name in self.places])
 
     def unit(self, y: np.ndarray) -> float:
-        """How large a guard's number counts as 1: guards of small scores are small."""
+        """The size of a guard that counts as 1: guards of small scores are small."""
         at = {name: y[where].reshape(shape) for name, (where, shape) in self.places.items()} | self.still
         return min(1.0, float(np.abs(self.model.scores(at)).max()))
 

@@ -14,6 +14,8 @@ import numpy as np
 from pydantic import Field as Bounds
 from pydantic import model_validator
 
+from softmaxlab.core.cost import Cost
+from softmaxlab.core.ode import Limits, Run, integrate
 from softmaxlab.core.result import Outcome, Result, Status
 from softmaxlab.polarization import exact
 from softmaxlab.polarization.certificate import (
@@ -33,7 +35,6 @@ from softmaxlab.polarization.certificate import (
 from softmaxlab.polarization.equilibrium import Rest
 from softmaxlab.polarization.flow.field import Field
 from softmaxlab.polarization.flow.time_from_strength import REFINED, log_time, log_time_on_grid, refined
-from softmaxlab.polarization.integrate import Run, integrate
 from softmaxlab.polarization.losses import LOSSES, Linear
 from softmaxlab.polarization.maps import FUNCTIONS, SHARES
 from softmaxlab.polarization.models import Parameters
@@ -44,7 +45,15 @@ from softmaxlab.polarization.reduction import is_aligned, rebuilt, reduced
 Solver = Literal["DOP853", "LSODA", "BDF", "Radau"]
 JACOBIAN_LIMIT = 1000  # variables; beyond, one factorisation of a dense Jacobian costs seconds
 FIRST, FIRST_PART = 1e-2, 1e-4  # the first recorded time after 0: this, or this part of the end if that is less
+LIMITS = Limits(evaluations=2_000_000, size=1e100, runaway=1e6, stall=50_000)
+# local error a component may make beyond rtol of itself; not smaller than rounding, or noise round 0 stops the solver
+ATOL, LEAST_ATOL = 1e-5, 1e-15
+# DOP853 could take longer steps in τ, but between their ends its interpolant is then 1000 times worse than at them
+LONGEST = {"DOP853": 2.0}
 VANISHED = 1e-4  # a run that fails with Σf(a) this small, of what it was at t = 0, fails because weights f/Σf do
+
+EVALUATIONS = 1000  # of a flow that meets no border
+OVERHEAD, PER_NUMBER = 5e-5, 4e-9  # seconds of an evaluation, and of a number in it, within a factor of ten
 
 Points = Annotated[int, Bounds(ge=2, le=1_000_000)]
 Tolerance = Annotated[float, Bounds(ge=1e-13, le=1e-2)]
@@ -63,12 +72,15 @@ class Flow(Problem):
     rtol: Tolerance = 1e-9
     solver: Solver | None = None
 
+    def estimate(self) -> Cost:
+        return flow_cost(self, self.points)
+
     def _run(self, device: str) -> Result:
         small = reduced(self)
         loss = small.loss_of()
         field = Field(small, loss, with_strength=self.model == "value" and is_aligned(self))
         stiff = loss.settles and field.size <= JACOBIAN_LIMIT
-        run = Run(self.solver or ("LSODA" if stiff else "DOP853"), self.rtol)
+        run = run_with(self.solver or ("LSODA" if stiff else "DOP853"), self.rtol)
         t = times(self.t_end, self.points)
         history = _record(small, field, t, run)
         return _result(self, history, {"t": t}, run, _certified(field, history.arrays(), t, run))
@@ -97,10 +109,13 @@ class StrengthFlow(Problem):
             )
         return self
 
+    def estimate(self) -> Cost:
+        return flow_cost(self, self.points)
+
     def _run(self, device: str) -> Result:
         small = reduced(self)
         field = Field(small, Linear(small.given("beta")), with_strength=False)
-        run = Run(self.solver or "DOP853", self.rtol, clock="strength", pieces=[])
+        run = run_with(self.solver or "DOP853", self.rtol, clock="strength", pieces=[])
         strength = times(self.strength_end, self.points)
         exact = self.loss == "logistic"
         history = _record(small, field, strength if exact else refined(strength), run)
@@ -120,6 +135,19 @@ class StrengthFlow(Problem):
         )
 
 
+def run_with(solver: str, rtol: float, **more: Any) -> Run:
+    """A run in log-time, τ = log(1 + t)."""
+    atol, longest = max(ATOL * rtol, LEAST_ATOL), LONGEST.get(solver, np.inf)
+    return Run(solver, rtol, atol, LIMITS, longest=longest, log_time=True, **more)
+
+
+def flow_cost(problem: Problem, points: int) -> Cost:
+    """Of a flow of so many points: its record and a dense Jacobian; some hundred evaluations, whatever the end."""
+    size = problem.size()
+    jacobian = 8.0 * 4 * min(size, JACOBIAN_LIMIT) ** 2
+    return Cost(problem.record_memory(points) + jacobian, EVALUATIONS * (OVERHEAD + PER_NUMBER * size))
+
+
 def times(end: float, points: int) -> np.ndarray:
     """0, then log-spaced times up to exactly `end`."""
     with np.errstate(over="ignore"):  # next to the largest float
@@ -128,12 +156,18 @@ def times(end: float, points: int) -> np.ndarray:
     return t
 
 
+def notes_of(run: Run) -> dict[str, Any]:
+    """The notes of a result about its run."""
+    notes = {"solver": run.solver, "evaluations": run.evaluations, "events": run.events}
+    return notes | ({"at_rest_from": run.time(run.tau)} if run.at_rest else {})
+
+
 def _record(problem: Problem, field: Field, t: np.ndarray, run: Run) -> History:
     history = History(problem, len(t))
     guarded = field if field.kinks else None
     rest = Rest(field) if field.loss.settles else None
     run.look = float(np.log1p(_since(field, t[-1])))
-    for rows in integrate(field, field.start, np.log1p(t), run, guarded, rest):
+    for rows in integrate(field, field.start, np.log1p(t), run, guarded=guarded, rest=rest):
         more = {"strength": rows[:, -1]} if field.with_strength else {}
         history.add(field.parameters(rows), **more)
     if not run.status.ok:
@@ -204,7 +238,7 @@ def _result(
     t = t[: len(arrays["loss"])]
     if is_aligned(spec):
         arrays["V"] = rebuilt(spec, arrays["u"])
-    notes = run.notes() | {"converged": certified["kind"] == "minimum", "certificate": certified}
+    notes = notes_of(run) | {"converged": certified["kind"] == "minimum", "certificate": certified}
     valued = spec.model_of().valued
     if len(arrays[valued]) < len(t):
         notes[valued] = "at the first and the last time only: all times would take too much memory"

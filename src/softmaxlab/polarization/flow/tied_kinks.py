@@ -113,6 +113,6 @@ class TiedCap:
         return float((drift(now) + K @ now.g).sum() / K.sum())
 
     def _room(self, now: Point) -> tuple[float, float]:
-        """How far μ is from its bounds: 0, of the formula below the cap, and ⟨s,g⟩, of the one above."""
+        """The distances of μ from its bounds: 0, of the formula below the cap, and ⟨s,g⟩, of the one above."""
         mu = float(self.free.side[0]) * self._mu(now)
         return mu, float(now.z @ now.g) - mu

@@ -7,7 +7,10 @@
 `prefix` keeps the keys and values of a few sink tokens in front of every sequence (prefix.py). The model then need not
 make massive activations itself, which is what ruins one scale per tensor in eight bits (quantise.py). `bias` replaces,
 in heads whose sink score is above ε = 0.3, the score of the first token by a number b_h and its value by a vector v_h
-(constants.py): it tells how much of the sink is more than two constants, and leaves the activations as they are.
+(constants.py): it tells how much of the sink is more than two constants, and leaves the activations as they are. Where
+the architecture has learned sinks, `bias` folds the scores into those (learned_sinks.py).
+
+`folded.save(folder)` writes what another machine needs, without softmaxlab (deployed.py).
 
 What is known: prefixed tokens against outliers are CushionCache and PrefixQuant (2024), which fill a cache before
 quantising as here, the first with tokens searched greedily; KVSink (2025) predicts the sink tokens and keeps them in
@@ -27,6 +30,7 @@ from torch import Tensor, nn
 from softmaxlab.core.progress import Progress
 from softmaxlab.errors import SpecError, unknown
 from softmaxlab.probing.inference import Batch, as_batches, device_of, evaluating, forward
+from softmaxlab.probing.interventions.learned_sinks import LearnedSinks, has_learned_sinks
 from softmaxlab.probing.interventions.quantise import linear_maps, quantised
 from softmaxlab.probing.interventions.sink_constants import Constants
 from softmaxlab.probing.interventions.sink_prefix import Prefix
@@ -44,7 +48,7 @@ def fold_sink(
     method: Literal["prefix", "bias"] = "prefix",
     calibration: Iterable[Any] = (),
     tokenizer: Any = None,
-) -> Prefix | Constants:
+) -> Prefix | Constants | LearnedSinks:
     """A context manager within which the model computes with its sink folded away; `calibration`: texts or batches.
 
     Texts need the tokenizer, which is looked up under the model's own name if none is given. Use other text to judge.
@@ -52,7 +56,9 @@ def fold_sink(
     if method not in METHODS:
         raise unknown("method", method, METHODS)
     batches = calibration_batches(model, calibration, tokenizer)
-    return Constants(model, batches) if method == "bias" else best_prefix(model, batches, tokenizer)
+    if method == "prefix":
+        return best_prefix(model, batches, tokenizer)
+    return LearnedSinks(model, batches) if has_learned_sinks(model) else Constants(model, batches)
 
 
 def best_prefix(model: nn.Module, batches: list[Batch], tokenizer: Any = None) -> Prefix:

@@ -23,7 +23,7 @@ from softmaxlab.probing.inference import Batch, evaluating, forward
 from softmaxlab.probing.next_token_loss import Change, change, loss
 from softmaxlab.probing.streaming.attach import SiteState, attached
 from softmaxlab.probing.streaming.call import HIDDEN, AttentionCall
-from softmaxlab.probing.streaming.sites import output_map
+from softmaxlab.probing.streaming.sites import output_map, root
 from softmaxlab.probing.streaming.tracker import ForwardTracker, SequenceLayout
 from softmaxlab.probing.swap.map_weights import use_weights
 
@@ -57,7 +57,7 @@ class Constants:
         if value not in VALUES:
             raise unknown("value", value, VALUES)
         self.model, self.value = model, value
-        self.constants = _calibrated(model, calibration, eps)
+        self.constants = calibrated(model, calibration, eps)
 
     def __enter__(self) -> Self:
         with ExitStack() as undo:
@@ -82,6 +82,13 @@ class Constants:
         before = loss(self.model, batches)
         with self:
             return change(before, loss(self.model, batches))
+
+    def save(self, folder: Any) -> None:
+        """Refuse: no architecture of transformers has room for a value per head in place of the first token's."""
+        raise SpecError(
+            f"the method 'bias' cannot be saved for {type(root(self.model)).__name__}, which has no learned sinks to "
+            "hold a bias per head: use method='prefix'"
+        )
 
     def _fold(self, state: SiteState, undo: ExitStack) -> None:
         site = state.site
@@ -112,7 +119,7 @@ class Constants:
         undo.callback(output_map(self.model, site).register_forward_pre_hook(replace).remove)
 
 
-def _calibrated(model: nn.Module, batches: Sequence[Batch], eps: float) -> dict[str, Constant]:
+def calibrated(model: nn.Module, batches: Sequence[Batch], eps: float) -> dict[str, Constant]:
     """b_h, v_h and the sink heads of every site of self-attention, from forward passes over `batches`."""
     with ExitStack() as undo:
         states = [state for state in undo.enter_context(attached(model)) if not state.site.cross]

@@ -11,6 +11,7 @@ the text: positions skip them, but windows cannot, so that is refused.
 
 import inspect
 from collections.abc import Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 from weakref import WeakSet
@@ -20,6 +21,7 @@ from torch import Tensor, nn
 
 from softmaxlab.errors import SpecError
 from softmaxlab.probing.inference import device_of, evaluating
+from softmaxlab.probing.interventions.deployed import write_prefix
 from softmaxlab.probing.next_token_loss import Change, change, lacks_loss, loss
 from softmaxlab.probing.streaming.sites import root
 
@@ -60,6 +62,10 @@ class Prefix:
         before = loss(self.model, batches)
         with self:
             return change(before, loss(self.model, batches))
+
+    def save(self, folder: str | Path) -> list[Path]:
+        """Write prefix.safetensors and a loader that needs transformers and safetensors alone; return the paths."""
+        return write_prefix(type(self.top).__name__, torch.tensor(self.tokens), self._kept, folder)
 
     def _before(self, _: nn.Module, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
         arguments = {**dict(zip(self._names, args)), **kwargs}

@@ -30,6 +30,9 @@ class Activations:
         for hook in self._hooks:
             hook.remove()
 
+    def reset(self) -> None:
+        self._records.clear()
+
     def table(self) -> pandas.DataFrame:
         """One row per layer; `position` counts from the first token that is not padding."""
         rows = [self._row(layer, name) for layer, name in enumerate(self._layers) if name in self._records]

@@ -34,16 +34,21 @@ def sums_of(source: Source, layout: SequenceLayout, measure: Measure) -> tuple[S
     visible, queries_of_key = _visibility(source, layout.counted.float())
     some = layout.counted & (visible > 0)  # softmax over nothing is no weight
     per_query = {name: torch.empty(B, H, rows, dtype=torch.float64, device=queries_of_key.device) for name in PER_QUERY}
+    largest = torch.full((B, H), -torch.inf, dtype=torch.float64, device=queries_of_key.device)
     columns = torch.zeros(B, H, keys, dtype=torch.float64, device=queries_of_key.device)
     for tile, width in source.tiles():
         part = measure(tile, width, some[:, tile].float())
         columns[:, :, :width] += part.columns
         for name, row in per_query.items():
             row[:, :, tile] = getattr(part, name)
+        if part.max_logit is not None:
+            top = torch.where(some[:, None, tile], part.max_logit, -torch.inf).amax(dim=-1)
+            largest = torch.maximum(largest, top)
     per_query["total"] = torch.where(visible[:, None] > 0, per_query["total"], 0)
     sums = _row_sums(per_query, some, visible)
     sums["queries"] = layout.counted.sum(dim=-1, keepdim=True).double().expand(B, H)
     sums |= {"seen_first": _seen_first(queries_of_key, layout), "columns": columns, "seen": queries_of_key}
+    sums["max_logit"] = largest
     return sums, per_query["first"], per_query["total"]
 
 

@@ -19,6 +19,7 @@ from softmaxlab.probing.streaming.sums import Sums
 from softmaxlab.probing.streaming.tracker import SequenceLayout
 
 PER_ROW = ("sparsity", "sink", "entropy", "entropy_normalised", "effective_keys", "keys_above", "sink_output")
+LARGEST = ("max_logit",)  # not a sum: of several calls the larger one
 CACHED = ("values", "valued")  # sums over all keys in a cache; a call that goes on adds the new ones
 
 
@@ -68,6 +69,7 @@ class Tally:
     eps: float
     sequences: int = 0
     ratios: dict[str, Ratio] = field(default_factory=dict)
+    max_logit: Tensor | None = None  # [H]
     profile: Tensor | None = None  # Σ over sequences of α_k [H, position from the first token]
     profiled: Tensor | None = None  # how many sequences have that position [position]
     sinks: Counter = field(default_factory=Counter)  # (head, position, token) → sequences in which it is a sink
@@ -92,6 +94,9 @@ class Tally:
         self.sequences += _batch(sums)
         for name, ratio in _ratios(sums, self.eps).items():
             self.ratios[name] = self.ratios[name] + ratio if name in self.ratios else ratio
+        if "max_logit" in sums and len(sums["max_logit"]):
+            largest = sums["max_logit"].amax(dim=0)
+            self.max_logit = largest if self.max_logit is None else torch.maximum(self.max_logit, largest)
         if "columns" in sums:
             self._close_columns(pending)
         self._pending = None
@@ -159,7 +164,8 @@ def _shifted(sums: Sums, offset: int) -> Sums:
 def _joined(past: Sums, sums: Sums) -> Sums:
     """Sums that both have: the fast way may serve for one call and not for the next."""
     new = sums | {name: sums[f"new_{name}"] for name in CACHED if name in sums}
-    joined = {name: _added(past[name], new[name]) for name in past if name in new}
+    joined = {name: _added(past[name], new[name]) for name in past if name in new and name not in LARGEST}
+    joined |= {name: torch.maximum(past[name], new[name]) for name in LARGEST if name in past and name in new}
     if "first_value" in past:
         joined["first_value"] = past["first_value"]
     return joined

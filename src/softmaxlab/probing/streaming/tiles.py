@@ -28,6 +28,7 @@ class TileStatistics:
     effective_keys: Tensor
     keys_above: Tensor
     columns: Tensor  # [B, H, keys]: weight that the counted rows put on each key
+    max_logit: Tensor | None = None  # largest score of the row; None where only weights are known
 
 
 def softmax_tile(call: AttentionCall, rows: slice, keys: int, first: Tensor, counted: Tensor) -> TileStatistics:
@@ -49,7 +50,7 @@ def softmax_tile(call: AttentionCall, rows: slice, keys: int, first: Tensor, cou
     effective = keys_total.square() / torch.einsum("...k,...k->...", e, e)
     columns = (counted[:, None] / Z).unsqueeze(-2) @ e
     above = torch.gt(e, KEY_SHARE * keys_total.unsqueeze(-1), out=χ).sum(dim=-1)
-    return TileStatistics(keys_total / Z, peak, on_first, entropy, effective, above, columns.squeeze(-2))
+    return TileStatistics(keys_total / Z, peak, on_first, entropy, effective, above, columns.squeeze(-2), top)
 
 
 def weights_tile(w: Tensor, first: Tensor, counted: Tensor, leaks_weight: bool = False) -> TileStatistics:

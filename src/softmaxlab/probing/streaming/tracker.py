@@ -173,17 +173,25 @@ def _read_inputs(arguments: dict[str, Any], encodes: bool) -> ForwardInputs:
 
 
 def _refuse_packed(position: Any, mask: Any) -> None:
-    """Several texts in a row have several first tokens, and transformers hides them from each other by positions."""
+    packed = packed_rows(position, mask)
+    if packed is not None and packed.any():
+        raise SpecError("position_ids begin anew within a row: packed texts are not measured, give one text a row")
+
+
+def packed_rows(position: Any, mask: Any) -> Tensor | None:
+    """Which rows [B] of a batch hold several texts, one after the other; None if nothing says so.
+
+    They have several first tokens, and transformers hides them from each other by positions.
+    """
     if not (isinstance(position, Tensor) and position.dim() == 2):
-        return
+        return None
     restarts = position.diff(dim=-1) <= 0
     if mask is not None:
         if not (isinstance(mask, Tensor) and mask.dim() == 2):  # prepared further out: padding is not known here
-            return
+            return None
         real = mask[:, -position.shape[1] :].bool()
         restarts = restarts & real[:, 1:] & real[:, :-1]
-    if restarts.any():
-        raise SpecError("position_ids begin anew within a row: packed texts are not measured, give one text a row")
+    return restarts.any(dim=-1)
 
 
 def _window(mask: Tensor | None, B: int, start: int, size: int, device: torch.device) -> Tensor:

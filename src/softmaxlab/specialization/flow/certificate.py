@@ -204,7 +204,7 @@ def mean_velocity(velocity: Velocity, y: np.ndarray, looked: Looked) -> np.ndarr
 
 
 def linear_flow(velocity: Velocity, y: np.ndarray, tau: float, length: float) -> np.ndarray:
-    """How far the flow linearised at y goes in the time τ, cut at a length relative to y."""
+    """The step of the flow linearised at y in the time τ, cut at a length relative to y."""
     values, vectors = _eigen(-velocity.jacobian(tau, y), velocity, y)
     step = vectors @ ((vectors.T @ velocity(tau, y)) * _reach(values, tau))
     most, size = length * float(np.linalg.norm(y)), float(np.linalg.norm(step))
@@ -214,7 +214,7 @@ def linear_flow(velocity: Velocity, y: np.ndarray, tau: float, length: float) ->
 def _step(
     slopes: Sequence[np.ndarray], velocity: Velocity, y: np.ndarray, vectors: np.ndarray, reach: np.ndarray
 ) -> tuple[float, float]:
-    """How far the mean of the slopes moves the state, relative to its size, and the standard error of that."""
+    """The distance that the mean of the slopes moves the state, relative to its size, and its standard error."""
     step, errors = mean_and_error((np.array(slopes) @ vectors * reach) @ vectors.T)
     return _largest(velocity, y, step), _largest(velocity, y, errors)
 

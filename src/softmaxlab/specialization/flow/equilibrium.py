@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from softmaxlab.core.ode import Run, integrate
 from softmaxlab.core.progress import Progress
 from softmaxlab.specialization.flow.certificate import (
     SETS,
@@ -34,7 +35,6 @@ from softmaxlab.specialization.flow.certificate import (
 )
 from softmaxlab.specialization.flow.settings import FlowSettings
 from softmaxlab.specialization.flow.velocity import Velocity
-from softmaxlab.specialization.integrate import Run, integrate
 
 LONGER = 4
 FINER = 4
@@ -67,7 +67,7 @@ def follow(spec: FlowSettings, run: Run) -> Path:
     first = velocity = Velocity(spec)
     grid, rows = spec.grid(), []
     with Progress(len(grid), "flow") as progress:
-        for part in integrate(velocity, velocity.jacobian, velocity.start, grid, run):
+        for part in integrate(velocity, velocity.start, grid, run, velocity.jacobian):
             rows.append(part)
             progress.advance(len(part))
     states = np.concatenate(rows)
@@ -89,17 +89,17 @@ def follow(spec: FlowSettings, run: Run) -> Path:
         if looked.slope is None or looked.jacobian is None:
             velocity = velocity.narrowed(last, own, velocity.points)
             stretch = np.array([0.0, longer / 2 - end, longer - end])
-            found = np.concatenate(list(integrate(velocity, velocity.jacobian, velocity.start, stretch, run)))
+            more = np.concatenate(list(integrate(velocity, velocity.start, stretch, run, velocity.jacobian)))
         else:
             velocity = velocity.narrowed(last, own, FINER * first.points)
-            velocity, last = _settled(velocity, looked, end)
-            stretch, found = np.array([0.0, end]), np.stack([last, last])
-        path.tau = np.append(path.tau, end + stretch[1 : len(found)])
-        path.rows = np.vstack([path.rows, first.joined(*velocity.split(found[1:]))])
-        path.velocity, path.last = velocity, found[-1]
+            velocity, last = _settled(velocity, looked, looked.slope, looked.jacobian, end)
+            stretch, more = np.array([0.0, end]), np.stack([last, last])
+        path.tau = np.append(path.tau, end + stretch[1 : len(more)])
+        path.rows = np.vstack([path.rows, first.joined(*velocity.split(more[1:]))])
+        path.velocity, path.last = velocity, more[-1]
         if not run.status.ok:
             return path
-        end, half, last = longer, found[-2], found[-1]
+        end, half, last = longer, more[-2], more[-1]
         looked = certificate(velocity, half, last, end, look)
     path.certificate = looked.found
     if spec.until == "tau_end" and path.certificate["kind"] == "minimum":
@@ -110,8 +110,8 @@ def follow(spec: FlowSettings, run: Run) -> Path:
 def _other_end(velocity: Velocity, tau: float, run: Run, k: int) -> np.ndarray:
     """Where the flow from the same start is at τ over other samples, the k-th set beyond those of the certificate."""
     other = velocity.with_samples(velocity.unseen(SETS + k, max(1, velocity.points // COARSER)))
-    run = Run("LSODA", run.rtol, run.atol, run.step)
-    return np.concatenate(list(integrate(other, other.jacobian, other.start, np.array([0.0, tau]), run)))[-1]
+    run = Run("LSODA", run.rtol, run.atol, run.limits, clock=run.clock)
+    return np.concatenate(list(integrate(other, other.start, np.array([0.0, tau]), run, other.jacobian)))[-1]
 
 
 def _in_r(looked: Looked) -> bool:
@@ -122,15 +122,16 @@ def _in_r(looked: Looked) -> bool:
     return bool(shares[looked.velocity.blocks["r"]].sum() > shares.sum() / 2)
 
 
-def _settled(velocity: Velocity, looked: Looked, tau: float) -> tuple[Velocity, np.ndarray]:
+def _settled(
+    velocity: Velocity, looked: Looked, slope: np.ndarray, jacobian: np.ndarray, tau: float
+) -> tuple[Velocity, np.ndarray]:
     """The corrected velocity and its rest point, or where it is after `ANCHORS` corrections."""
 
     def taken(x: np.ndarray) -> np.ndarray:
         return velocity.joined(*looked.velocity.split(x[None]))[0]
 
     y = anchor = velocity.start
-    jacobian = velocity.widened(looked.jacobian, looked.velocity)
-    here = velocity.corrected(y, taken(looked.slope), looked.samples, jacobian)
+    here = velocity.corrected(y, taken(slope), looked.samples, velocity.widened(jacobian, looked.velocity))
     if looked.way is not None:
         y = y + ASIDE * taken(looked.way)
     for k in range(ANCHORS):

@@ -17,14 +17,14 @@ import threading
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
+from softmaxlab.core.ode import Limits, Run, stopping
 from softmaxlab.core.progress import Progress
 from softmaxlab.core.result import Result
 from softmaxlab.core.simulate import simulate
 from softmaxlab.core.threads import one_blas_thread
 from softmaxlab.specialization.flow.equilibrium import follow
 from softmaxlab.specialization.flow.record import recorded
-from softmaxlab.specialization.flow.settings import FlowSettings
-from softmaxlab.specialization.integrate import Run, stopping
+from softmaxlab.specialization.flow.settings import BUDGET, LARGE, FlowSettings
 
 
 class Flow(FlowSettings):
@@ -40,7 +40,8 @@ class Flow(FlowSettings):
 
     @one_blas_thread()
     def _run(self, device: str) -> Result:
-        run = Run(self.chosen_solver(), self.rtol, self.atol, self.step)
+        limits = Limits(evaluations=BUDGET, size=LARGE)
+        run = Run(self.chosen_solver(), self.rtol, self.atol, limits, step=self.step, clock="tau")
         return recorded(self, follow(self, run), run)
 
 

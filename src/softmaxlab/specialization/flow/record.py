@@ -1,4 +1,4 @@
-"""What the result of a flow holds: order parameters at all times, the loss out of sample, and its certificate.
+"""Build the result of a flow: order parameters at all times, the loss out of sample, and its certificate.
 
 `converged` means that the certificate (certificate.py) says minimum.
 """
@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from softmaxlab.core.ode import Run
 from softmaxlab.core.result import Outcome, Result, Status
 from softmaxlab.specialization.flow.equilibrium import Path
 from softmaxlab.specialization.flow.settings import FlowSettings
 from softmaxlab.specialization.flow.velocity import Velocity
-from softmaxlab.specialization.integrate import Run
 from softmaxlab.specialization.population import SETS, loss_over, standard_error
 from softmaxlab.specialization.sampling import images, symmetric
 
@@ -96,7 +96,7 @@ def _failed(status: Status) -> tuple[Status, dict[str, Any]]:
 
 def _certified(path: Path) -> tuple[Status, dict[str, Any]]:
     """The certificate's sentence, and what it rests on."""
-    found, last = path.certificate or {}, path.velocity.slope(path.last)
-    converged = found["kind"] == "minimum"
-    notes = {"converged": converged, "certificate": found, "rate": path.velocity.rate(last), "train_loss": last.loss}
-    return Status(sentence=f"{found['sentence']} (tau = {found['tau']:g})"), notes
+    certificate, last = path.certificate or {}, path.velocity.slope(path.last)
+    notes = {"converged": certificate["kind"] == "minimum", "certificate": certificate}
+    notes |= {"rate": path.velocity.rate(last), "train_loss": last.loss}
+    return Status(sentence=f"{certificate['sentence']} (tau = {certificate['tau']:g})"), notes

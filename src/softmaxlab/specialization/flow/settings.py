@@ -5,16 +5,21 @@ from typing import Annotated, Any, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from softmaxlab.core.spec import Spec
-from softmaxlab.specialization.integrate import BUDGET, LARGE, Solver
+from softmaxlab.core.cost import Cost
+from softmaxlab.core.spec import Seed, Spec
 from softmaxlab.specialization.model import SingleLocation
 from softmaxlab.specialization.order_parameters import OrderParameters, noisy_start
+from softmaxlab.specialization.sampling import default_points, images
 from softmaxlab.specialization.start import Start, check
 
+Solver = Literal["RK45", "DOP853", "LSODA", "Euler"]
+BUDGET = 100_000  # gradients; LSODA takes a few hundred to tau = 1e5 with one-hot spikes, Euler as many as it has steps
+LARGE = 1e50  # a state beyond this has diverged; its loss and the square of that are still finite
 RK45_UNTIL = 500.0  # beyond this time the flow has become stiff
 FIRST_LOOK = 1e4  # τ at which a flow to rest is looked at first: all but the slowest features are learnt by then
 FIRST_RECORD = 1.0  # τ from which a flow to rest is recorded, evenly in log τ: features are learnt from then on
 LONGEST = 1e12  # no flow has anything left to do by then, and times of this size still have twelve digits
+GRADIENTS = {"tau_end": 500, "rest": 5000}  # of a flow with a solver that chooses its steps
 Tolerance = Annotated[float, Field(ge=1e-12, le=0.1)]
 
 
@@ -24,7 +29,7 @@ class FlowSettings(Spec):
     model: SingleLocation
     eta: float = Field(default=1.0, ge=0.0, le=LARGE)
     tau_end: float = Field(default=FIRST_LOOK, gt=0.0, le=LONGEST)
-    seed: int = Field(default=0, ge=0)
+    seed: Seed = 0
     start: Start | None = None
     spikes: Literal["exact", "orthogonal"] = "exact"
     noise: float = Field(default=0.01, ge=0.0, le=LARGE)
@@ -81,6 +86,15 @@ class FlowSettings(Spec):
         """Where the flow starts."""
         start = self.start or noisy_start(self.model, self.eta, self.noise, self.seed)
         return start.replace(p=np.eye(self.model.features)) if self.spikes == "orthogonal" else start
+
+    def estimate(self) -> Cost:
+        """Gradients over all samples: as many as Euler has steps, or another solver some hundred."""
+        points = self.samples or default_points(self.model.prior)
+        samples = points * (1 if self.sampling == "plain" else images(self.model.prior))
+        gradients = self.tau_end / self.step if self.solver == "Euler" else GRADIENTS[self.until]
+        state = 8.0 * self.model.heads * (self.model.features + self.model.heads)
+        record = 3 * state * (self.points if self.record is None else len(self.record))
+        return Cost(self.model.sample_memory(samples) + record, gradients * self.model.sample_seconds(samples))
 
     def chosen_solver(self) -> Solver:
         stiff = self.tau_end > RK45_UNTIL or self.model.map == "softmax1" or self.until == "rest"

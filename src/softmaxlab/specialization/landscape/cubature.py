@@ -67,9 +67,9 @@ def cubature(model: SingleLocation, nodes: int, orthogonal: bool = False) -> Cub
 
 def _first_token(prior: Prior) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """A [feature, feature], shifts [atom, feature] and their probabilities: χ* of the first token is A z + shift."""
-    found = prior.atoms()
-    if found is not None:
-        return np.eye(prior.features), *found
+    atoms = prior.atoms()
+    if atoms is not None:
+        return np.eye(prior.features), *atoms
     if isinstance(prior, Gaussian):
         F = prior.features
         return np.linalg.cholesky(np.eye(F) + prior.matrix()), np.zeros((1, F)), np.ones(1)

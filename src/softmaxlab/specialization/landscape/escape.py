@@ -1,4 +1,4 @@
-"""How fast the heads leave the unspecialised state: escape rates, and the growth they add up to along a path.
+"""Escape from the unspecialised state: its rates, and the growth they add up to along a path.
 
 At m = r = 0, for u ⟂ 1_H and an eigenvector s of Cov θ projected orthogonally to E θ, of eigenvalue λ (Var θ_f if Cov θ
 is diagonal), |u| = |s| = 1, with the c of coefficients.py,

@@ -45,11 +45,11 @@ def mean_gradient(
     if not mean.any():
         raise SpecError("c^(1) needs a prior with E θ ≠ 0")
     order = unspecialised(model, x * mean, r1, r2, b, v)
-    found = []
+    means = []
     for k in range(SETS):
         slope = slope_over(model.map, order.K, order.b, order.v, symmetric(model, points, (0, "mean gradient", k)))
-        found.append(slope.K[:, : model.features].mean(axis=0))
-    c1 = -(np.array(found) @ mean) / (mean @ mean)
-    e = np.array(found) + np.outer(c1, mean)
+        means.append(slope.K[:, : model.features].mean(axis=0))
+    c1 = -(np.array(means) @ mean) / (mean @ mean)
+    e = np.array(means) + np.outer(c1, mean)
     mean_of, error = mean_and_error(np.column_stack([c1, e]))
     return MeanGradient(float(mean_of[0]), float(error[0]), mean_of[1:], error[1:])

@@ -12,9 +12,10 @@ from typing import Annotated, Any, Protocol, Self
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
+from softmaxlab.core.cost import Cost
 from softmaxlab.core.progress import Progress
 from softmaxlab.core.result import Outcome, Result, Status
-from softmaxlab.core.spec import Spec
+from softmaxlab.core.spec import Seed, Spec
 from softmaxlab.core.threads import one_blas_thread
 from softmaxlab.errors import unknown
 from softmaxlab.specialization.flow.record import result_of
@@ -24,6 +25,7 @@ from softmaxlab.specialization.order_parameters import OrderParameters, random_s
 from softmaxlab.specialization.start import Start, check
 
 METHODS = ("reduced", "direct")
+PER_NORMAL = 1e-8  # seconds of a normal number and of what is done with it, within a factor of ten
 CERTAIN = 6.0  # standard errors
 FEW = 30  # losses that tell their own spread
 GROWN = 2.0  # times the start's: heads, or a gain, shorter than this have not diverged, whatever the noise says
@@ -46,7 +48,7 @@ class SGD(Spec):
     lr: Positive = 0.02
     tau_end: Positive = 30.0
     method: str = "reduced"
-    seed: int = Field(default=0, ge=0)
+    seed: Seed = 0
     eta: float = Field(default=1.0, gt=0, le=LARGEST)
     points: int = Field(default=101, ge=2, le=1_000_000)
     start: Start | None = None
@@ -83,6 +85,15 @@ class SGD(Spec):
     def recorded_steps(self) -> list[int]:
         """The steps that the result of a run without accident holds."""
         return np.unique(np.linspace(0, self.steps, self.points).round().astype(int)).tolist()
+
+    def estimate(self) -> Cost:
+        """A gradient over a batch at every step; `direct` moves vectors of length D."""
+        F, H, L = self.model.features, self.model.heads, self.model.length
+        record = 3 * 8.0 * H * (F + H) * min(self.points, self.steps + 1)
+        if self.method == "direct":
+            memory = 8.0 * self.dim * (F + 3 * H + L + 1) + record  # spikes; heads, gradients; one sample and its error
+            return Cost(memory, self.steps * self.batch * L * self.dim * PER_NORMAL)
+        return Cost(self.model.sample_memory(self.batch) + record, self.steps * self.model.sample_seconds(self.batch))
 
     @one_blas_thread()
     def _run(self, device: str) -> Result:

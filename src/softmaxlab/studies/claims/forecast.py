@@ -1,4 +1,4 @@
-"""What the forecast study asked, judged on its table: docs/studies/forecast.md."""
+"""Claims of the forecast study, judged on its table: docs/studies/forecast.md."""
 
 from functools import partial
 from typing import TYPE_CHECKING
@@ -40,20 +40,20 @@ def _judged(change: "Change", round: int, *names: str) -> tuple[list[Criterion],
     return criteria(table, names=names), table
 
 
-def _finding(found: list[Criterion], more: str = "") -> Finding:
-    return holds_if(all(c.met for c in found), "; ".join(map(str, found)) + more)
+def _finding(criteria_met: list[Criterion], more: str = "") -> Finding:
+    return holds_if(all(c.met for c in criteria_met), "; ".join(map(str, criteria_met)) + more)
 
 
 def token(change: "Change", round: int) -> Finding:
-    found, table = _judged(change, round, "token")
+    judged, table = _judged(change, round, "token")
     sinks = table.loc[table["share"] > SINK]
-    return _finding(found, f" of {len(sinks)} heads with a sink; always BOS {(sinks['token'] == 0).mean():.2f}")
+    return _finding(judged, f" of {len(sinks)} heads with a sink; always BOS {(sinks['token'] == 0).mean():.2f}")
 
 
 def time(change: "Change", round: int) -> Finding:
-    found, table = _judged(change, round, "time")
+    judged, table = _judged(change, round, "time")
     late = table.loc[(table["share"] > SINK) & (table["step"] > KNOWN)]
-    return _finding(found, f" over {len(timed(table))} of {len(late)} heads that get a sink later")
+    return _finding(judged, f" over {len(timed(table))} of {len(late)} heads that get a sink later")
 
 
 def whether(change: "Change", round: int) -> Finding:
@@ -61,11 +61,11 @@ def whether(change: "Change", round: int) -> Finding:
 
 
 def better(change: "Change", round: int) -> Finding:
-    found, table = _judged(change, round, "better time", "better AUROC")
-    told, lines = (len(timed(table, of)) for of in ("forecast", "line"))
-    open_still = [c.number.name.split(",")[0] for c in found if c.number.low <= 0 <= c.number.high]
-    more = f"; times are of {told} and of {lines} heads"
-    return _finding(found, more + "".join(f"; the interval of {name} holds 0" for name in open_still))
+    judged, table = _judged(change, round, "better time", "better AUROC")
+    forecasts, lines = (len(timed(table, of)) for of in ("forecast", "line"))
+    open_still = [c.number.name.split(",")[0] for c in judged if c.number.low <= 0 <= c.number.high]
+    more = f"; times are of {forecasts} and of {lines} heads"
+    return _finding(judged, more + "".join(f"; the interval of {name} holds 0" for name in open_still))
 
 
 PROTOCOL = "the protocol's thresholds, written before the runs; intervals are a bootstrap over runs"

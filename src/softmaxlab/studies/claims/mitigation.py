@@ -1,4 +1,4 @@
-"""What the mitigation study asked, judged on its four tables: docs/studies/mitigation.md."""
+"""Claims of the mitigation study, judged on its four tables: docs/studies/mitigation.md."""
 
 from functools import partial
 from typing import TYPE_CHECKING
@@ -24,29 +24,29 @@ SEEDS = 2  # of three, in which softmax leads
 
 def closes(change: "Change", fold: str) -> Finding:
     table = needed(change(Mitigation.read()), "losses of texts")
-    found = [recovered(table, fold, draw) for draw in draws(table)]
-    told = ", ".join(f"{value:.2f} [{low:.2f}, {high:.2f}]" for value, low, high in found)
-    return holds_if(all(low > HALF for _, low, _ in found), f"it closes {told} of the int8 gap")
+    gaps = [recovered(table, fold, draw) for draw in draws(table)]
+    measured = ", ".join(f"{value:.2f} [{low:.2f}, {high:.2f}]" for value, low, high in gaps)
+    return holds_if(all(low > HALF for _, low, _ in gaps), f"it closes {measured} of the int8 gap")
 
 
 def bias(change: "Change") -> Finding:
     table = needed(change(Mitigation.read()), "losses of texts")
     pairs = [[recovered(table, fold, draw)[0] for fold in ("bias", "prefix")] for draw in draws(table)]
-    told = ", ".join(f"{own:.2f} (prefix {other:.2f})" for own, other in pairs)
-    return holds_if(all(own >= HALF * other for own, other in pairs), f"biases close {told} of the int8 gap")
+    measured = ", ".join(f"{own:.2f} (prefix {other:.2f})" for own, other in pairs)
+    return holds_if(all(own >= HALF * other for own, other in pairs), f"biases close {measured} of the int8 gap")
 
 
 def falls_again(change: "Change") -> Finding:
     table = needed(change(Mitigation.read()), "losses of texts")
-    found = [steepest_fall(table, draw, "all") for draw in draws(table)]
-    return holds_if(any(fall.errors > ERRORS for fall in found), "; ".join(map(_told, found)))
+    falls = [steepest_fall(table, draw, "all") for draw in draws(table)]
+    return holds_if(any(fall.errors > ERRORS for fall in falls), "; ".join(map(_described, falls)))
 
 
 def gone_at_bumps(change: "Change") -> Finding:
     table = needed(change(Bumps.read()), "losses of texts")
     gone = bumps(table)["small"].tolist()
-    told = f"{len(gone)} of {table['text'].nunique()} texts have a bump, at {sum(gone)} it is gone"
-    return holds_if(len(gone) >= FEWEST and sum(gone) >= MOST * len(gone), told)
+    measured = f"{len(gone)} of {table['text'].nunique()} texts have a bump, at {sum(gone)} it is gone"
+    return holds_if(len(gone) >= FEWEST and sum(gone) >= MOST * len(gone), measured)
 
 
 def leads(change: "Change") -> Finding:
@@ -54,25 +54,26 @@ def leads(change: "Change") -> Finding:
     seeds = len(set(table["seed"]))
     if seeds < SEEDS:
         raise SpecError(f"this claim is about {SEEDS} seeds and more, these rows have {seeds}")
-    found = {name: seeds_led(table, "softmax", measure) for measure, name in MEASURES.items()}
-    told = "; ".join(f"{name}: softmax's in {led} of {seeds} seeds" for name, led in found.items())
-    return holds_if(min(found.values()) >= SEEDS, told)
+    led_by_measure = {name: seeds_led(table, "softmax", measure) for measure, name in MEASURES.items()}
+    measured = "; ".join(f"{name}: softmax's in {led} of {seeds} seeds" for name, led in led_by_measure.items())
+    return holds_if(min(led_by_measure.values()) >= SEEDS, measured)
 
 
 def near_the_best(change: "Change") -> Finding:
     """A task on which every bias is near the best does not count, as the protocol has it."""
     table = change(BiasRule.read())
     rules = needed(table.loc[table["b"] == RULE], f"the rule's bias, {RULE:g}")
-    counted, told = [], []
+    counted, measured = [], []
     for task in dict.fromkeys(rules["task"]):
         above = excess(table, task)
         near = above <= NEAR
         counted += [] if near.all() else [near[RULE]]
-        told.append(f"{task}: {100 * above[RULE]:.1f} % above the best, {near.sum()} of {len(near)} biases within 10 %")
-    return holds_if(bool(counted) and all(counted), "; ".join(told))
+        within = f"{near.sum()} of {len(near)} biases within 10 %"
+        measured.append(f"{task}: {100 * above[RULE]:.1f} % above the best, {within}")
+    return holds_if(bool(counted) and all(counted), "; ".join(measured))
 
 
-def _told(fall: Fall) -> str:
+def _described(fall: Fall) -> str:
     return f"from b = {fall.b:g} to {fall.larger:g} by {fall.nats:.3f} nats, {fall.errors:.1f} standard errors"
 
 

@@ -1,4 +1,4 @@
-"""What the optimizers study asked, judged on its table: docs/studies/optimizers.md."""
+"""Claims of the optimizers study, judged on its table: docs/studies/optimizers.md."""
 
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -23,11 +23,11 @@ def ten_times_slower(table: "Table") -> "Table":
     return table.assign(lr=table["lr"] / 10)
 
 
-def as_told(table: "Table") -> "Table":
+def as_predicted(table: "Table") -> "Table":
     """As if the formula were exact: nobody right inside its window, all outside."""
     settings = zip(*(table[name] for name in ("lr", "p", "scale", "beta1", "beta2")))
-    told = [(lr, window(int(p), scale, beta1, beta2)) for lr, p, scale, beta1, beta2 in settings]
-    return table.assign(right=[0.0 if edge and edge[0] < lr < edge[1] else 1.0 for lr, edge in told])
+    windows = [(lr, window(int(p), scale, beta1, beta2)) for lr, p, scale, beta1, beta2 in settings]
+    return table.assign(right=[0.0 if edge and edge[0] < lr < edge[1] else 1.0 for lr, edge in windows])
 
 
 def mixed_up(table: "Table") -> "Table":
@@ -40,16 +40,16 @@ def _met(edge: Edge) -> bool:
     return edge.factor <= FACTOR  # NaN, a window that only one of them has, is not
 
 
-def _told(edge: Edge) -> str:
-    return f"{edge.side} at scale {edge.scale:g}: {edge.found:.2g} found, {edge.told:.2g} told"
+def _described(edge: Edge) -> str:
+    return f"{edge.side} at scale {edge.scale:g}: {edge.measured:.2g} measured, {edge.predicted:.2g} predicted"
 
 
-def _finding(found: list[Edge]) -> Finding:
-    bad = [edge for edge in found if not _met(edge)]
-    measured = f"{len(found) - len(bad)} of {len(found)} boundaries within a factor of 2"
+def _finding(edges: list[Edge]) -> Finding:
+    bad = [edge for edge in edges if not _met(edge)]
+    measured = f"{len(edges) - len(bad)} of {len(edges)} boundaries within a factor of 2"
     if bad:
-        measured += f"; not: {'; '.join(map(_told, bad))}"
-    return holds_if(bool(found) and not bad, measured)
+        measured += f"; not: {'; '.join(map(_described, bad))}"
+    return holds_if(bool(edges) and not bad, measured)
 
 
 def lower_edges(change: "Change") -> Finding:
@@ -76,8 +76,8 @@ def descents(change: "Change") -> Finding:
     rows = table.loc[table["optimizer"].isin(["gd", "momentum"]) & (table["noise"] == 0)]
     rows = needed(rows.loc[rows["largest"] > POLARIZED], "gradient descent and momentum that polarize")
     least = rows["right"].min(skipna=False)
-    told = f"least share of right winners {least:.2f} over {len(rows)} polarized cells"
-    return holds_if(bool(least >= RIGHT), told)
+    measured = f"least share of right winners {least:.2f} over {len(rows)} polarized cells"
+    return holds_if(bool(least >= RIGHT), measured)
 
 
 def follows_the_flow(change: "Change") -> Finding:
@@ -89,16 +89,16 @@ def follows_the_flow(change: "Change") -> Finding:
 
     table = change(Winners.read())
     table = needed(table.loc[table["matched"] == "lowest"], "heads at the lowest loss")
-    told, met = [], {}
+    measured, met = [], {}
     for (shifted, optimizer), heads in cast(Any, table.groupby(["shifted", "optimizer"], sort=False)):
         flow, adam = (int((heads[name] == heads["token"]).sum()) for name in ("flow", "adam"))
         p = binomtest(flow, flow + adam).pvalue if flow + adam else 1.0
         met[shifted] = met.get(shifted, True) and flow > adam and bool(p <= SIGNIFICANT)
         where = f"{QUERIES[shifted]}, {optimizer}"
-        told.append(f"{where}: flow's winner in {flow} of {len(heads)} heads, Adam's in {adam} (p = {p:.2g})")
+        measured.append(f"{where}: flow's winner in {flow} of {len(heads)} heads, Adam's in {adam} (p = {p:.2g})")
     if met == {True: True, False: False}:
-        return Finding(Verdict.CONDITION, "with shifted queries only; " + "; ".join(told))
-    return holds_if(all(met.values()), "; ".join(told))
+        return Finding(Verdict.CONDITION, "with shifted queries only; " + "; ".join(measured))
+    return holds_if(all(met.values()), "; ".join(measured))
 
 
 def winners_exchanged(table: "Table") -> "Table":
@@ -116,7 +116,7 @@ CLAIMS = (
     _claim("window-lower", "A formula from 4 and 8 tokens gives the lower edge of Adam's window at 32", lower_edges,
            ten_times_slower, SLOWER),
     _claim("window-upper", "A formula from 4 and 8 tokens gives the upper edge of Adam's window at 32", upper_edges,
-           as_told, "winners as the formula has them, on which it must hold", expected=Verdict.FAILS),
+           as_predicted, "winners as the formula has them, on which it must hold", expected=Verdict.FAILS),
     _claim("window-memory", "The boundaries follow Adam's memories", memories, ten_times_slower, SLOWER),
     _claim("descent-right", "Gradient descent and momentum pick the flow's winner wherever they polarize", descents,
            mixed_up, "Adam's runs taken for gradient descent's"),

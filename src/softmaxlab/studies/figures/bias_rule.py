@@ -61,10 +61,10 @@ class BiasRule(Study):
     seeds: Annotated[tuple[Seed, ...], Field(min_length=1)] = (0, 1, 2)
 
     def reference(self) -> list[Number]:
-        """Of the same biases, among which the best is looked for: if some were not swept, that is not compared."""
+        """The numbers of the same biases; the best of them is not compared if some were not swept."""
         committed = self.read()
-        found = self.numbers(committed.loc[committed["b"].isin(self.biases)])
-        return [one for one in found if ABOVE not in one.name or set(self.biases) <= set(committed["b"])]
+        numbers = self.numbers(committed.loc[committed["b"].isin(self.biases)])
+        return [one for one in numbers if ABOVE not in one.name or set(self.biases) <= set(committed["b"])]
 
     @model_validator(mode="after")
     def _check_rule(self) -> Self:
@@ -119,11 +119,11 @@ class BiasRule(Study):
 
     @staticmethod
     def numbers(table: "Table") -> list[Number]:
-        found = []
+        numbers = []
         for task, b in sorted(set(zip(table["task"], table["b"]))):
             part = table.loc[(table["task"] == task) & (table["b"] == b)]
-            found.append(Number(f"{task}, loss at b = {b:g}", *range_of(1, part["loss"].to_numpy())))
-        return found + [number for task in TASKS for number in _above(table, task)]
+            numbers.append(Number(f"{task}, loss at b = {b:g}", *range_of(1, part["loss"].to_numpy())))
+        return numbers + [number for task in TASKS for number in _above(table, task)]
 
 
 class HeldBias(Spec):
@@ -152,9 +152,9 @@ class HeldBias(Spec):
         return Result({"loss": loss, "last_loss": last}, {}, ended)
 
 
-def _losses(found: Result) -> dict[str, float]:
+def _losses(result: Result) -> dict[str, float]:
     """That of all positions and, if it is told, of the last."""
-    return {"loss": float(found["loss"]), "last_loss": float(found["last_loss"]) if "last_loss" in found else np.nan}
+    return {"loss": float(result["loss"]), "last_loss": float(result["last_loss"]) if "last_loss" in result else np.nan}
 
 
 def _above(table: "Table", task: str) -> list[Number]:
@@ -168,6 +168,6 @@ def _above(table: "Table", task: str) -> list[Number]:
 
 
 def excess(table: "Table", task: str) -> "pandas.Series":
-    """Of each b, how far its mean loss is above the best one, as a share of that."""
+    """The distance of each b's mean loss above the best one, as a share of that."""
     means = table.loc[table["task"] == task].groupby("b")["loss"].mean(skipna=False)
     return means / means.min(skipna=False) - 1

@@ -64,13 +64,13 @@ class Bumps(Study):
         from softmaxlab.probing.text import sequences, texts
 
         corpus, loaded = texts(self.text), load(MODEL, device=device)
-        found = sequences(loaded.tokenizer, corpus, self.length, CALIBRATION + self.texts, seed=self.draw_number)
+        drawn = sequences(loaded.tokenizer, corpus, self.length, CALIBRATION + self.texts, seed=self.draw_number)
         rows = []
         with Progress(1 + len(self.biases), "biases") as progress:
             for b in (-np.inf, *self.biases):
                 with swapped(loaded.model, "softmax1", bias=max(b, OFF)):
                     rows += [
-                        {"text": i, "b": b} | _measured(loaded.model, x) for i, x in enumerate(found[CALIBRATION:])
+                        {"text": i, "b": b} | _measured(loaded.model, x) for i, x in enumerate(drawn[CALIBRATION:])
                     ]
                 progress.advance()
         table = pandas.DataFrame(rows)
@@ -96,8 +96,8 @@ class Bumps(Study):
     def numbers(table: "Table") -> list[Number]:
         losses = table.pivot(index="text", columns="b", values="loss")
         rises = losses.sub(losses[-np.inf], axis="index").drop(columns=-np.inf)
-        found = [counted("share of texts with a bump", losses.index.isin(bumps(table)["text"].tolist()))]
-        return found + [Number(f"rise of the loss at b = {b:g}", *interval(rises[b].to_numpy())) for b in rises]
+        numbers = [counted("share of texts with a bump", losses.index.isin(bumps(table)["text"].tolist()))]
+        return numbers + [Number(f"rise of the loss at b = {b:g}", *interval(rises[b].to_numpy())) for b in rises]
 
 
 def _measured(model: Any, text: Any) -> dict[str, Any]:
@@ -111,7 +111,7 @@ def _measured(model: Any, text: Any) -> dict[str, Any]:
 
 
 def bumps(table: "Table") -> "Table":
-    """Of each text whose loss falls by more than BUMP from one bias to a larger one: the largest such fall.
+    """The largest fall of each text whose loss falls by more than BUMP from one bias to a larger one.
 
     `small`: its massive activation at the smaller bias is below half of softmax's and below half of that at the larger.
     """
@@ -132,7 +132,7 @@ def bumps(table: "Table") -> "Table":
 def _draw_texts(ax: "Axes", table: "Table", name: str, unit: str, title: str) -> None:
     """Thin lines: texts; thick: those with a bump."""
     thick = set(bumps(table)["text"])
-    told = set()
+    labelled = set()
     for text, one in table.groupby("text"):
         one = one.sort_values("b")
         first, rest = one[name].iloc[0], one.iloc[1:]
@@ -145,8 +145,8 @@ def _draw_texts(ax: "Axes", table: "Table", name: str, unit: str, title: str) ->
             "-",
             color=COLOURS[1 if bump else 0],
             lw=1.6 if bump else 0.7,
-            label=None if kind in told else kind,
+            label=None if kind in labelled else kind,
         )
-        told.add(kind)
+        labelled.add(kind)
     ax.legend(fontsize=8)
     label(ax, "bias b", unit, title)

@@ -86,7 +86,7 @@ class Forecast(Study):
         return [base.replace(heads=H, seed=seed, lr=lr, map=map) for H, seed, lr in self.cases for map in self.maps]
 
     def reference(self) -> list[Number]:
-        """Of the same maps, with intervals for as many runs of each as this spec has.
+        """The numbers of the same maps, with intervals for as many runs of each as this spec has.
 
         Not of |log₂|: on one run it is anything from 0 on, and no forecast is late enough to leave its range.
         """
@@ -103,8 +103,8 @@ class Forecast(Study):
     def made(self, device: str) -> "pandas.DataFrame":
         import pandas
 
-        found = [rows_of(result).assign(round=ROUND) for result in results_of(self.specs(), device)]
-        return pandas.concat(found, ignore_index=True)
+        tables = [rows_of(result).assign(round=ROUND) for result in results_of(self.specs(), device)]
+        return pandas.concat(tables, ignore_index=True)
 
     @staticmethod
     def draw(result: Result) -> "matplotlib.figure.Figure":
@@ -116,8 +116,8 @@ class Forecast(Study):
         rows = figure.subplots(len(rounds), 3, width_ratios=(1, 1, 1.25), squeeze=False)
         for axes, number in zip(rows, rounds):
             part = table.loc[table["round"] == number]
-            told = f"round {number}, {len(part.groupby(RUN))} runs, {len(part)} heads"
-            _draw_times(axes[0], part, told)
+            amount = f"round {number}, {len(part.groupby(RUN))} runs, {len(part)} heads"
+            _draw_times(axes[0], part, amount)
             _draw_shares(axes[1], part)
             _draw_criteria(axes[2], criteria(part))
         figure.suptitle(Forecast.title, fontsize=12)
@@ -125,7 +125,7 @@ class Forecast(Study):
 
     @staticmethod
     def numbers(table: "pandas.DataFrame") -> list[Number]:
-        """Of the last round."""
+        """The numbers of the last round."""
         last = table.loc[table["round"] == ROUND]
         token, time, whether = (one.number for one in criteria(last, names=("token", "time", "whether")))
         late = number_of("time, median log₂(forecast/actual)", lateness, last)
@@ -133,7 +133,7 @@ class Forecast(Study):
 
 
 def _marks(table: "pandas.DataFrame") -> dict[str, dict[str, Any]]:
-    """How the heads of each map are drawn."""
+    """The marks with which the heads of each map are drawn."""
     there = set(table["map"])
     looks = zip([*MAPS, *sorted(there - set(MAPS))], cycle("osD^vP"), cycle(COLOURS))
     return {
@@ -143,7 +143,7 @@ def _marks(table: "pandas.DataFrame") -> dict[str, dict[str, Any]]:
     }
 
 
-def _draw_times(ax: "Axes", table: "pandas.DataFrame", told: str) -> None:
+def _draw_times(ax: "Axes", table: "pandas.DataFrame", amount: str) -> None:
     """Forecast against actual step of the heads that have both."""
     shown = (table["share"] > SINK) & np.isfinite(table["forecast_step"])
     for map, mark in _marks(table).items():
@@ -155,7 +155,7 @@ def _draw_times(ax: "Axes", table: "pandas.DataFrame", told: str) -> None:
     ax.axvline(KNOWN, color="k", ls=":", lw=1, label="known until here")
     ax.set(xscale="log", yscale="log")
     ax.legend(fontsize=7)
-    label(ax, "step from which the share stays above 0.9", "forecast", f"When ({told})")
+    label(ax, "step from which the share stays above 0.9", "forecast", f"When ({amount})")
 
 
 def _draw_shares(ax: "Axes", table: "pandas.DataFrame") -> None:
@@ -167,12 +167,12 @@ def _draw_shares(ax: "Axes", table: "pandas.DataFrame") -> None:
     label(ax, "forecast share of the largest key", "its share at the end", f"Whether (dotted: a sink is above {SINK})")
 
 
-def _draw_criteria(ax: "Axes", found: list[Criterion]) -> None:
-    """What the protocol asks for, with 95 % intervals over runs."""
-    for k, one in enumerate(reversed(found)):
+def _draw_criteria(ax: "Axes", shown: list[Criterion]) -> None:
+    """Draw the criteria of the protocol, with 95 % intervals over runs."""
+    for k, one in enumerate(reversed(shown)):
         colour = COLOURS[2] if one.met else COLOURS[1]
         ax.plot([one.number.low, one.number.high], [k, k], "-", color=colour, lw=2)
         ax.plot([one.number.value], [k], "o" if one.met else "X", color=colour)
         ax.text(0.0, k + 0.22, f"{one}, {one.asked}: {'met' if one.met else 'not met'}", fontsize=8)
-    ax.set(yticks=[], ylim=(-0.6, len(found) - 0.2))
+    ax.set(yticks=[], ylim=(-0.6, len(shown) - 0.2))
     label(ax, "value, 95 % interval over runs", "", "What the protocol asks for")

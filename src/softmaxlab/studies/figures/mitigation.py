@@ -81,8 +81,8 @@ class Mitigation(Study):
         rows = []
         with Progress(len(self.draws) * (8 + 2 * len(self.biases)), "conditions") as progress:
             for draw in self.draws:
-                found = sequences(loaded.tokenizer, corpus, self.length, CALIBRATION + self.texts, seed=draw)
-                for condition, losses in self._losses(loaded.model, found[:CALIBRATION], found[CALIBRATION:]):
+                drawn = sequences(loaded.tokenizer, corpus, self.length, CALIBRATION + self.texts, seed=draw)
+                for condition, losses in self._losses(loaded.model, drawn[:CALIBRATION], drawn[CALIBRATION:]):
                     rows += [{"draw": draw, "text": i} | condition | {"loss": x} for i, x in enumerate(losses)]
                     progress.advance()
         table = pandas.DataFrame(rows)
@@ -121,20 +121,21 @@ class Mitigation(Study):
         _draw_folds(bars, table)
         _draw_biases(curve, table)
         texts, count = (len(set(table[name])) for name in ("text", "draw"))
-        told = f"{texts} texts" if count == 1 else f"{count} draws of {texts} texts"
-        figure.suptitle(f"{Mitigation.title}\n(SmolLM2-135M, {told})", fontsize=12)
+        amount = f"{texts} texts" if count == 1 else f"{count} draws of {texts} texts"
+        figure.suptitle(f"{Mitigation.title}\n(SmolLM2-135M, {amount})", fontsize=12)
         return figure
 
     @staticmethod
     def numbers(table: "Table") -> list[Number]:
         all_draws = draws(table)
-        told = {"first": "the first token in float", "prefix": "a prefix", "bias": "biases"}
-        found = [Number(f"int8 gap closed by {by}", *recovered(table, fold, *all_draws)) for fold, by in told.items()]
+        folds = {"first": "the first token in float", "prefix": "a prefix", "bias": "biases"}
+        closed = {by: recovered(table, fold, *all_draws) for fold, by in folds.items()}
+        numbers = [Number(f"int8 gap closed by {by}", *share) for by, share in closed.items()]
         plain = np.concatenate([losses(table, draw, "none") for draw in all_draws])
         for b in sorted(set(table["b"].dropna())):
             rise = np.concatenate([curve(table, draw, "all")[b] for draw in all_draws]) - plain
-            found.append(Number(f"rise of the loss with softmax-1 at b = {b:g}", *interval(rise)))
-        return found
+            numbers.append(Number(f"rise of the loss with softmax-1 at b = {b:g}", *interval(rise)))
+        return numbers
 
 
 def _first_in_float(model: Any, texts: list, rounding: Callable[[Any], AbstractContextManager]) -> np.ndarray:
@@ -142,13 +143,13 @@ def _first_in_float(model: Any, texts: list, rounding: Callable[[Any], AbstractC
     from softmaxlab.probing.interventions.sink_prefix import Prefix
     from softmaxlab.probing.next_token_loss import loss
 
-    found = []
+    numbers = []
     for text in texts:
         first = loss(model, [text[:2]])
         with Prefix(model, text[:1].tolist()), rounding(model):
             rest = loss(model, [text[1:]])
-        found.append((first.S + rest.S) / (first.n + rest.n))
-    return np.concatenate(found)
+        numbers.append((first.S + rest.S) / (first.n + rest.n))
+    return np.concatenate(numbers)
 
 
 def _condition(change: str, weights: str = "float", b: float = np.nan, heads: str = "all") -> dict[str, Any]:
@@ -160,7 +161,7 @@ def draws(table: "Table") -> list[int]:
 
 
 def losses(table: "Table", draw: int, change: str, weights: str = "float") -> np.ndarray:
-    """Of each text of a draw."""
+    """The loss of each text of a draw."""
     here = (table["draw"] == draw) & (table["change"] == change) & (table["weights"] == weights)
     return table.loc[here].sort_values("text")["loss"].to_numpy()
 
@@ -185,7 +186,7 @@ def _gap(table: "Table", draw: int, change: str) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Fall:
-    """Of the loss from one bias to a larger one: in nats, and in standard errors of the paired difference."""
+    """A fall of the loss from one bias to a larger one: in nats, and in standard errors of the paired difference."""
 
     b: float
     larger: float
@@ -195,12 +196,12 @@ class Fall:
 
 def steepest_fall(table: "Table", draw: int, heads: str) -> Fall:
     """The largest in standard errors."""
-    found = curve(table, draw, heads)
-    if found.isna().any(axis=None):
+    losses_by_bias = curve(table, draw, heads)
+    if losses_by_bias.isna().any(axis=None):
         raise SpecError(f"a text of draw {draw} has no loss at one of its biases")
     falls = []
-    for b, larger in combinations(found.columns, 2):
-        fall = (found[b] - found[larger]).to_numpy()
+    for b, larger in combinations(losses_by_bias.columns, 2):
+        fall = (losses_by_bias[b] - losses_by_bias[larger]).to_numpy()
         error = fall.std(ddof=1) / np.sqrt(len(fall))
         falls.append(Fall(b, larger, fall.mean(), fall.mean() / error if fall.any() else 0.0))
     return max(falls, key=lambda fall: fall.errors)
@@ -213,11 +214,11 @@ def _draw_folds(ax: "Axes", table: "Table") -> None:
     width = 0.8 / len(all_draws)
     for k, draw in enumerate(all_draws):
         before = losses(table, draw, "none")
-        found = np.array([interval(losses(table, draw, *bar) - before) for bar in bars])
+        intervals = np.array([interval(losses(table, draw, *bar) - before) for bar in bars])
         place = np.arange(len(bars)) + width * (k - (len(all_draws) - 1) / 2)
-        error = [found[:, 0] - found[:, 1], found[:, 2] - found[:, 0]]
+        error = [intervals[:, 0] - intervals[:, 1], intervals[:, 2] - intervals[:, 0]]
         colour = COLOURS[k % len(COLOURS)]
-        ax.bar(place, found[:, 0], 0.92 * width, yerr=error, color=colour, ec="w", capsize=2, label=f"draw {draw}")
+        ax.bar(place, intervals[:, 0], 0.92 * width, yerr=error, color=colour, ec="w", capsize=2, label=f"draw {draw}")
     ax.set_xticks(range(len(bars)), names, fontsize=8)
     ax.legend(fontsize=8)
     label(ax, "", "rise of the loss, nats per token", "Against float as it is (95 % intervals over texts)")
@@ -229,10 +230,10 @@ def _draw_biases(ax: "Axes", table: "Table") -> None:
         for draw in draws(table):
             losses_of = curve(table, draw, heads)
             rises = losses_of.to_numpy() - losses(table, draw, "none")[:, None]
-            found = np.array([interval(rise) for rise in rises.T])
-            told = f"{heads} heads" if draw == draws(table)[0] else None
-            ax.plot(losses_of.columns, found[:, 0], marker + "-", color=colour, ms=3, label=told)
-            ax.fill_between(losses_of.columns, found[:, 1], found[:, 2], color=colour, alpha=0.15)
+            intervals = np.array([interval(rise) for rise in rises.T])
+            name = f"{heads} heads" if draw == draws(table)[0] else None
+            ax.plot(losses_of.columns, intervals[:, 0], marker + "-", color=colour, ms=3, label=name)
+            ax.fill_between(losses_of.columns, intervals[:, 1], intervals[:, 2], color=colour, alpha=0.15)
     ax.set_yscale("symlog", linthresh=LINEAR)
     ax.set_xticks(sorted(set(table["b"].dropna())))
     ax.legend(fontsize=8, title="softmax-1 in", title_fontsize=8)

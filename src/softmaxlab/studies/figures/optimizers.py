@@ -113,16 +113,16 @@ class Choice(Study):
     @staticmethod
     def numbers(table: "Table") -> list[Number]:
         """Boundaries with torch's memories."""
-        found, adam = [], plain_adam(table)
+        numbers, adam = [], plain_adam(table)
         for p, scale in sorted(set(zip(adam["p"], adam["scale"]))):
             row = adam.loc[(adam["p"] == p) & (adam["scale"] == scale)]
             lr, right, seeds = (row.sort_values("lr")[name].to_numpy() for name in ("lr", "right", "seeds"))
             (value, less, more) = (_window(lr, share) for share in (right, *wilson(right, seeds)))
-            lower, upper = (f" (formula {told:.2g})" for told in window(int(p), scale) or (np.inf, 0.0))
+            lower, upper = (f" (formula {edge:.2g})" for edge in window(int(p), scale) or (np.inf, 0.0))
             where = f"boundary at p = {p}, scale {scale:g}"
-            found += [Number(f"lower {where}{lower}", value[0], less[0], more[0])]
-            found += [Number(f"upper {where}{upper}", value[1], more[1], less[1])]
-        return found
+            numbers += [Number(f"lower {where}{lower}", value[0], less[0], more[0])]
+            numbers += [Number(f"upper {where}{upper}", value[1], more[1], less[1])]
+        return numbers
 
 
 def _window(lr: np.ndarray, right: np.ndarray) -> tuple[float, float]:
@@ -133,35 +133,35 @@ def _window(lr: np.ndarray, right: np.ndarray) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Edge:
-    """A boundary found, and what the formula said of it."""
+    """A measured boundary, and the formula's prediction of it."""
 
     p: int
     scale: float
     beta1: float
     beta2: float
     side: str  # "lower" or "upper"
-    found: float  # NaN: beyond the grid of learning rates
-    told: float  # NaN: no window was told
+    measured: float  # NaN: beyond the grid of learning rates
+    predicted: float  # NaN: the formula gives no window
 
     @property
     def factor(self) -> float:
-        """How far apart they are, at least 1; NaN if either is missing."""
-        return float(np.exp(np.abs(np.log(self.told / self.found))))
+        """The ratio of the two, at least 1; NaN if either is missing."""
+        return float(np.exp(np.abs(np.log(self.predicted / self.measured))))
 
 
 def edges(table: "Table") -> list[Edge]:
     """Both boundaries of each row of Adam at the smallest eps that has a window, by itself or by the formula."""
     adam = noiseless_adam(table)
     adam = adam.loc[adam["eps"] == SMALLEST]
-    found = []
+    edges = []
     for (p, scale, beta1, beta2), row in adam.groupby(["p", "scale", "beta1", "beta2"]):
         row = row.sort_values("lr")
         seen = boundaries(row["lr"].to_numpy(), row["right"].to_numpy())
-        told = window(int(p), scale, beta1, beta2)
-        if seen or told:
-            pairs = zip(("lower", "upper"), seen or (np.nan, np.nan), told or (np.nan, np.nan))
-            found += [Edge(int(p), scale, beta1, beta2, *pair) for pair in pairs]
-    return found
+        predicted = window(int(p), scale, beta1, beta2)
+        if seen or predicted:
+            pairs = zip(("lower", "upper"), seen or (np.nan, np.nan), predicted or (np.nan, np.nan))
+            edges += [Edge(int(p), scale, beta1, beta2, *pair) for pair in pairs]
+    return edges
 
 
 def noiseless_adam(table: "Table") -> "Table":
@@ -170,7 +170,7 @@ def noiseless_adam(table: "Table") -> "Table":
 
 
 def plain_adam(table: "Table") -> "Table":
-    """Of that, torch's memories and the smallest eps."""
+    """The rows with torch's memories and the smallest eps."""
     adam = noiseless_adam(table)
     chosen = (adam["eps"] == SMALLEST) & (adam["beta1"] == BETAS[0]) & (adam["beta2"] == BETAS[1])
     return adam.loc[chosen]
@@ -204,7 +204,7 @@ def _edges_of(lr: np.ndarray) -> np.ndarray:
 
 
 def _draw_eps(ax: "Axes", table: "Table", p: int) -> None:
-    """What eps does at scale 0.1."""
+    """Draw the effect of eps at scale 0.1."""
     rows = noiseless_adam(table)
     rows = rows.loc[(rows["p"] == p) & np.isclose(rows["scale"], 0.1)]
     rows = rows.loc[(rows["beta1"] == BETAS[0]) & (rows["beta2"] == BETAS[1])]

@@ -83,9 +83,9 @@ class SmallModels(Study):
         figure = Figure(figsize=(14, 3.8), layout="constrained")
         for ax, (name, unit) in zip(figure.subplots(1, len(TOLD)), TOLD.items()):
             for k, kind in enumerate(kinds):
-                found = table.loc[table["kind"] == kind, name].to_numpy()
-                ax.plot(np.full(len(found), k), found, "o", color=COLOURS[k], mfc="none")
-                ax.plot([k - 0.25, k + 0.25], [found.mean()] * 2, "-", color=COLOURS[k], lw=2)
+                values = table.loc[table["kind"] == kind, name].to_numpy()
+                ax.plot(np.full(len(values), k), values, "o", color=COLOURS[k], mfc="none")
+                ax.plot([k - 0.25, k + 0.25], [values.mean()] * 2, "-", color=COLOURS[k], lw=2)
             ax.set_xticks(range(len(kinds)), kinds, rotation=15)
             ax.set_xlim(-0.5, len(kinds) - 0.5)
             if name == "sink":
@@ -106,13 +106,13 @@ class SmallModels(Study):
         ]
 
 
-def measured(found: Result) -> dict[str, float]:
-    """Of a trained model."""
+def measured(result: Result) -> dict[str, float]:
+    """Metrics of one trained model."""
     return {
-        "loss": float(found["loss"]),
-        "int8_loss": float(found["int8_loss"]),
-        "sink": float(found["sink"].max()),
-        "massive": float(found["massive"].max()),
+        "loss": float(result["loss"]),
+        "int8_loss": float(result["int8_loss"]),
+        "sink": float(result["sink"].max()),
+        "massive": float(result["massive"].max()),
     }
 
 

@@ -72,8 +72,8 @@ class Winners(Study):
         figure = Figure(figsize=(9, 2.1 * len(parts)), layout="constrained")
         for ax, ((shifted, matched), part) in zip(figure.subplots(len(parts) // 2, 2, sharey=True).flat, parts):
             _draw_shares(ax, part)
-            told = f"{QUERIES[shifted]}, matched loss {part['loss'].max():.2f} ({matched})"
-            label(ax, "optimizer", "share of heads whose\nlargest share is on it", told)
+            title = f"{QUERIES[shifted]}, matched loss {part['loss'].max():.2f} ({matched})"
+            label(ax, "optimizer", "share of heads whose\nlargest share is on it", title)
         figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=2, title="early winner of")
         heads = len(result["head"]) // (2 * len(parts))
         figure.suptitle(f"{Winners.title}\n({heads} heads a bar, 95 % intervals)", fontsize=11)
@@ -81,21 +81,21 @@ class Winners(Study):
 
     @staticmethod
     def numbers(table: "pandas.DataFrame") -> list[Number]:
-        found, parts = [], cast(Any, table.groupby(["shifted", "optimizer", "matched"], sort=False))
+        numbers, parts = [], cast(Any, table.groupby(["shifted", "optimizer", "matched"], sort=False))
         for (shifted, optimizer, matched), part in parts:
             where = f"{QUERIES[shifted]}, {optimizer} at loss {matched}, heads on the winner of"
-            found += [counted(f"{where} {by}", (part[by] == part["token"]).to_numpy()) for by in WINNERS]
-        return found
+            numbers += [counted(f"{where} {by}", (part[by] == part["token"]).to_numpy()) for by in WINNERS]
+        return numbers
 
 
 def _draw_shares(ax: "Axes", table: "pandas.DataFrame") -> None:
     names = list(dict.fromkeys(table["optimizer"]))
-    for k, (winner, told) in enumerate(WINNERS.items()):
+    for k, (winner, name) in enumerate(WINNERS.items()):
         parts = [table.loc[table["optimizer"] == name] for name in names]
-        found = [counted(told, (part[winner] == part["token"]).to_numpy()) for part in parts]
-        value, low, high = (np.array([getattr(one, name) for one in found]) for name in ("value", "low", "high"))
+        shares = [counted(name, (part[winner] == part["token"]).to_numpy()) for part in parts]
+        value, low, high = (np.array([getattr(one, name) for one in shares]) for name in ("value", "low", "high"))
         place, error = np.arange(len(names)) + 0.36 * (k - 0.5), np.maximum([value - low, high - value], 0.0)
-        ax.bar(place, value, 0.34, yerr=error, capsize=3, color=COLOURS[k], hatch=("", "//")[k], ec="w", label=told)
+        ax.bar(place, value, 0.34, yerr=error, capsize=3, color=COLOURS[k], hatch=("", "//")[k], ec="w", label=name)
     ax.set_xticks(range(len(names)), [{"sgd": "SGD", "adamw": "AdamW"}[name] for name in names])
     ax.set_ylim(0, 1.05)
 
@@ -136,8 +136,8 @@ def _heads(run: Result, matched: str, loss: float) -> list[dict[str, Any]]:
     for head in range(spec.heads):
         u, s = (run[f"track_{name}"][early, LAYER, head][:, seen].mean(axis=0) for name in ("drive", "share"))
         share = run["track_share"][at, LAYER, head]
-        found = {"flow": int(u.argmax()), "adam": last_above(u, s), "token": int(share.argmax())}
-        rows.append(settings | {"head": head} | found | {"share": float(share.max())})
+        winners = {"flow": int(u.argmax()), "adam": last_above(u, s), "token": int(share.argmax())}
+        rows.append(settings | {"head": head} | winners | {"share": float(share.max())})
     return rows
 
 

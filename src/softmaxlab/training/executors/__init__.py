@@ -1,6 +1,7 @@
 """Where the runs of a sweep are made. The store is the queue: an executor sees to it that each run is attempted."""
 
 import importlib
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any, Protocol
@@ -34,3 +35,9 @@ def check_positive(name: str, value: Any) -> None:
     """Refuse what is not a whole number from 1."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise SpecError(f"{name} must be a whole number from 1, got {value!r}")
+
+
+def check_gpus(value: float) -> None:
+    """Refuse what is not a finite number from 0."""
+    if not (math.isfinite(value) and value >= 0):
+        raise SpecError(f"gpus_per_task must be a finite number from 0, got {value:g}")

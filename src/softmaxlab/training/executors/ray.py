@@ -19,7 +19,7 @@ from softmaxlab.core.pool import ATTEMPTS, THREAD_VARIABLES
 from softmaxlab.errors import SpecError
 from softmaxlab.training import trackers
 from softmaxlab.training.attempts import record_failure, run_one
-from softmaxlab.training.executors import check_positive
+from softmaxlab.training.executors import check_gpus, check_positive
 
 SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",  # else it reports to its makers
@@ -44,8 +44,7 @@ class Ray:
             check_positive("jobs", self.jobs)
             if self.address is not None:
                 raise SpecError("jobs goes with Ray on this machine; a cluster at an address knows its own cores")
-        if self.gpus_per_task < 0:
-            raise SpecError(f"gpus_per_task must be at least 0, got {self.gpus_per_task:g}")
+        check_gpus(self.gpus_per_task)
 
     def run(self, specs: Mapping[str, str], store: str, device: str, finished: Callable[[str], None]) -> None:
         with self._connected() as ray:
@@ -86,8 +85,8 @@ class Ray:
     def _warn_of_ignored(self) -> None:
         given = {"jobs": self.jobs, "address": self.address}
         if ignored := [f"{name}={value!r}" for name, value in given.items() if value is not None]:
-            told = f"Ray runs in this process already and is used as it is: {ignored[0]} is ignored"
-            warnings.warn(f"{told} (ray.shutdown() first to have it heeded)", stacklevel=2)
+            warning = f"Ray runs in this process already and is used as it is: {ignored[0]} is ignored"
+            warnings.warn(f"{warning} (ray.shutdown() first to have it heeded)", stacklevel=2)
 
     def _join(self, ray: ModuleType) -> None:
         try:
@@ -132,10 +131,10 @@ def _imported() -> ModuleType:
 
 
 def _environment() -> dict[str, str]:
-    """What workers need to know: one thread each, the user's plugins, where to find them, and a tracker."""
+    """The environment of the workers: one thread each, the user's plugins, where to find them, and a tracker."""
     return dict.fromkeys(THREAD_VARIABLES, "1") | {
-        **{name: os.environ.get(name, "") for name in (plugins.VARIABLE, trackers.VARIABLE)},
-        "PYTHONPATH": os.pathsep.join([os.getcwd(), *filter(None, sys.path)]),
+        **{name: os.environ.get(name, "") for name in (plugins.VARIABLE, plugins.FOLDERS, trackers.VARIABLE)},
+        "PYTHONPATH": plugins.worker_environment()["PYTHONPATH"],
     }
 
 

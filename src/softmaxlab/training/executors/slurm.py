@@ -16,7 +16,7 @@ from typing import Any
 
 from softmaxlab.errors import SpecError
 from softmaxlab.training.attempts import failure, record_failure
-from softmaxlab.training.executors import check_positive
+from softmaxlab.training.executors import check_gpus, check_positive
 from softmaxlab.training.executors.local import Local
 
 LOGS = "slurm"  # the folder in the store with the elements' output
@@ -25,7 +25,7 @@ POLL_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class Element:
-    """What an element does with its share of the specs. For its `checkpoint` submitit puts it back in the queue."""
+    """One array element at work on its share of the specs; submitit puts it back in the queue by its `checkpoint`."""
 
     store: str
     device: str
@@ -59,7 +59,8 @@ class Slurm:
     def __post_init__(self):
         check_positive("jobs", self.jobs)
         check_positive("elements", self.elements)
-        if self.gpus_per_task < 0 or self.gpus_per_task != int(self.gpus_per_task):
+        check_gpus(self.gpus_per_task)
+        if self.gpus_per_task != int(self.gpus_per_task):
             raise SpecError(f"gpus_per_task is a whole number on SLURM, got {self.gpus_per_task:g}")
         object.__setattr__(self, "_minutes", minutes(self.time))
 
@@ -75,6 +76,8 @@ class Slurm:
             for job in jobs:
                 job.cancel()
             raise
+        finally:
+            _remove_pickles(jobs)
         for job, part in zip(jobs, parts):
             for key in left.intersection(part):
                 if failure(store, key) == failed_before[key]:
@@ -90,11 +93,11 @@ class Slurm:
         return submitit.slurm.slurm._make_sbatch_string(command=command, folder=folder, **parameters)
 
     def size(self, runs: int) -> int:
-        """How many elements there are for so many runs."""
+        """The number of elements for so many runs."""
         return min(self.elements, -(-runs // self.jobs))
 
     def core_hours(self, runs: int) -> float:
-        """What the array takes if every element uses all its time."""
+        """The core-hours of the array if every element uses all its time."""
         return self.size(runs) * self.jobs * self._minutes / 60
 
     def _parameters(self) -> dict[str, Any]:
@@ -117,7 +120,7 @@ class Slurm:
 
 
 def minutes(text: str) -> int:
-    """Of a time limit as sbatch writes it."""
+    """The minutes of a time limit as sbatch writes it."""
     match = re.fullmatch(r"(?:(\d+)-)?(\d+)(?::(\d\d?))?(?::(\d\d?))?", text)
     if match is None:
         raise SpecError(f"time is minutes, H:MM:SS or D-HH:MM:SS, got {text!r}")
@@ -141,6 +144,13 @@ def _await(jobs: list, waiting: set[str], store: str, finished: Callable[[str], 
         if over:
             return waiting
         time.sleep(POLL_SECONDS)
+
+
+def _remove_pickles(jobs: list) -> None:
+    """Delete what submitit hands an element and gets back from it: files that run code when read."""
+    for job in jobs:
+        for file in (job.paths.submitted_pickle, job.paths.result_pickle):
+            file.unlink(missing_ok=True)
 
 
 def _imported() -> ModuleType:

@@ -10,6 +10,7 @@ from softmaxlab.attention.registry import MAPS
 from softmaxlab.core.random import generator
 from softmaxlab.core.result import Result
 from softmaxlab.core.simulate import simulate
+from softmaxlab.core.spec import Seed
 from softmaxlab.papers.figure import FigureSpec
 from softmaxlab.plotting.attention import draw_patterns
 
@@ -33,7 +34,7 @@ class Maps(FigureSpec):
 
     tokens: Annotated[int, Field(ge=1, le=256)] = 12
     scale: Annotated[float, Field(gt=0, le=1e4)] = 2.0
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Seed = 0
     maps: ScoreMaps = Field(default_factory=score_maps)
 
     def _run(self, device: str) -> Result:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from softmaxlab.papers.claim import Claim, Evidence, Finding, Verdict
+from softmaxlab.papers.polarization.classification_figures import EASY, READ_AT
 from softmaxlab.papers.polarization.pairs import CONFIDENCE, LEAST_PAIRS, Pairs, differences, few, joined, matched
 from softmaxlab.papers.polarization.run_groups import NORMALISED, OTHERS, Change, both, flips, of_maps, some, trained
 from softmaxlab.papers.polarization.runs import chosen, mean
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     Table = pandas.DataFrame
 
 SOURCE = "varre2026polarization"
-READ_AT = 41  # the vocabulary at which Figure 6 is read: that of Figure 5, of which it is the test
-EASY = 0.85  # a flip rate that is high: over seeds one-head softmax was at .84 to 1.00 there
 SETTING = ["map", "heads", "layers", "lr", "seed", "mlp", "layernorm", "task.vocab"]
 HEADS, LAYERS = (1, 2, 4), (1, 2)
 ONE_HEAD = Run(task=Classification(), layers=1, heads=1)

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from softmaxlab.core.result import Result
 from softmaxlab.core.simulate import simulate
+from softmaxlab.core.spec import Seed
 from softmaxlab.papers.figure import FigureSpec
 from softmaxlab.papers.gather import gather
 from softmaxlab.papers.polarization import problems
@@ -40,7 +41,7 @@ class Asymptotics(FigureSpec):
 
     tokens: Annotated[tuple[Annotated[int, Field(ge=2, le=200)], ...], Field(min_length=1, max_length=8)] = (2, 3, 5, 8)
     norm: Annotated[float, Field(gt=0)] = 1.0  # of β*
-    seed: Annotated[int, Field(ge=0)] = 123
+    seed: Seed = 123
     strength_end: Annotated[float, Field(ge=1e3)] = 1e12
     points: Annotated[int, Field(ge=50, le=10_000)] = 300
     rtol: Annotated[float, Field(ge=1e-13, le=1e-6)] = 1e-12

@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import Field
 
 from softmaxlab.core.result import Result
+from softmaxlab.core.spec import Seed
 from softmaxlab.papers.figure import FigureSpec
 from softmaxlab.papers.gather import status_of
 from softmaxlab.papers.polarization import problems
@@ -58,7 +59,7 @@ class Confound(FigureSpec):
     kappas: Kappas = (1.0, 2.0, 3.0, 4.0, 5.0)
     sizes: Sizes = (10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 80.0, 100.0, 140.0, 200.0, 300.0)
     p: Annotated[int, Field(ge=2, le=500)] = 20
-    seed: Annotated[int, Field(ge=0)] = 123
+    seed: Seed = 123
     lr: Annotated[float, Field(gt=0)] = 1e-3
     steps: Annotated[int, Field(ge=1)] = 300_000
 

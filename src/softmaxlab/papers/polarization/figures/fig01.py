@@ -13,6 +13,7 @@ from pydantic import Field
 from softmaxlab.attention import MAPS
 from softmaxlab.core.registry import Named
 from softmaxlab.core.result import Result
+from softmaxlab.core.spec import Seed
 from softmaxlab.measure.sinks import SINK
 from softmaxlab.papers.figure import FigureSpec
 from softmaxlab.papers.gather import status_of
@@ -44,7 +45,7 @@ class Fig01(FigureSpec):
     lr: Annotated[float, Field(gt=0)] = 1e-3
     epochs: Annotated[int, Field(ge=1, le=1000)] = 10
     sample: Annotated[int, Field(ge=0, le=999)] = 0
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Seed = 0
 
     def _run(self, device: str) -> Result:
         from softmaxlab.training.evaluate import patterns

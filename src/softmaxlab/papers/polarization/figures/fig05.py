@@ -10,9 +10,11 @@ import numpy as np
 from pydantic import Field
 
 from softmaxlab.core.result import Result
+from softmaxlab.core.spec import Seed
 from softmaxlab.papers.figure import FigureSpec
 from softmaxlab.papers.gather import status_of
 from softmaxlab.papers.polarization.figures.fig01 import MapName
+from softmaxlab.papers.polarization.memorised import memorised
 from softmaxlab.plotting.lines import draw_lines, label
 from softmaxlab.training import Classification, Run
 
@@ -42,7 +44,7 @@ class Fig05(FigureSpec):
     vocab: Annotated[int, Field(ge=41, le=10**6)] = 41
     lr: Annotated[float, Field(gt=0)] = 1e-3
     epochs: Annotated[int, Field(ge=1, le=1000)] = 10
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Seed = 0
 
     def _run(self, device: str) -> Result:
         from softmaxlab.core.simulate import simulate
@@ -97,17 +99,6 @@ class Fig05(FigureSpec):
         few = memorised(Classification(vocab=result.notes["vocab"]))
         picture.suptitle(f"{Fig05.title}\n{few}" if few else Fig05.title, fontsize=11)
         return picture
-
-
-def memorised(task: Classification) -> str:
-    """Says how few inputs a task has, if each of its groups has just as many tokens as a sequence; else nothing."""
-    if (task.vocab - 1) // task.labels > task.tokens:
-        return ""
-    pairs = task.labels * (task.labels - 1)
-    return (
-        f"Vocabulary {task.vocab}: groups of {task.tokens} and sequences of {task.tokens} distinct tokens, so there "
-        f"are {task.labels} inputs in all\n(as sets) and {pairs} ordered pairs of labels: memorised sets, not a sample"
-    )
 
 
 def _shares(weights: np.ndarray) -> np.ndarray:

@@ -6,6 +6,7 @@ import numpy as np
 from pydantic import Field
 
 from softmaxlab.core.result import Result
+from softmaxlab.core.spec import Seed
 from softmaxlab.papers.figure import FigureSpec
 from softmaxlab.papers.polarization.figures.fig01 import token_names
 from softmaxlab.papers.polarization.token_panels import CELL, draw_tokens, frame
@@ -28,7 +29,7 @@ class Fig08(FigureSpec):
     cost: ClassVar[dict[str, str]] = {"quick": "1 s", "paper": "1 s"}
 
     vocab: Annotated[int, Field(ge=12, le=10**6)] = 51
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Seed = 0
 
     def _run(self, device: str) -> Result:
         task = Induction(vocab=self.vocab)

@@ -6,6 +6,7 @@ import numpy as np
 from pydantic import Field
 
 from softmaxlab.core.result import Result
+from softmaxlab.core.spec import Seed
 from softmaxlab.papers.figure import FigureSpec
 from softmaxlab.papers.polarization.token_panels import draw_tokens, frame
 from softmaxlab.training import Classification, Run
@@ -27,7 +28,7 @@ class Fig09(FigureSpec):
 
     vocab: Annotated[int, Field(ge=41, le=10**6)] = 41
     epochs: Annotated[int, Field(ge=1, le=1000)] = 10
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Seed = 0
 
     def _run(self, device: str) -> Result:
         from softmaxlab.training.deduplicate import LAST

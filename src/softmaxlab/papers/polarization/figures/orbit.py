@@ -12,6 +12,7 @@ from pydantic import Field
 
 from softmaxlab.core.result import Result
 from softmaxlab.core.simulate import simulate
+from softmaxlab.core.spec import Seed
 from softmaxlab.papers.figure import FigureSpec
 from softmaxlab.papers.gather import gather
 from softmaxlab.papers.polarization import problems
@@ -44,7 +45,7 @@ class Orbit(FigureSpec):
 
     p: Annotated[int, Field(ge=2, le=500)] = 6
     norm: Annotated[float, Field(ge=1)] = 4.0  # of β*
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Seed = 0
     t_end: Annotated[float, Field(ge=1.0)] = 1e15
     rtol: Annotated[float, Field(ge=1e-13, le=1e-2)] = 1e-12
     compared: Annotated[int, Field(ge=2, le=400)] = 40

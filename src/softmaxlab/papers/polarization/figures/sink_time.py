@@ -7,6 +7,7 @@ from pydantic import Field
 
 from softmaxlab.core.result import Result
 from softmaxlab.core.simulate import simulate
+from softmaxlab.core.spec import Seed
 from softmaxlab.measure.sinks import SINK
 from softmaxlab.papers.figure import FigureSpec
 from softmaxlab.papers.gather import status_of
@@ -47,7 +48,7 @@ class SinkTime(FigureSpec):
     heads: Annotated[int, Field(ge=1, le=8)] = 4
     lr: Annotated[float, Field(gt=0)] = 1e-3
     epochs: Annotated[int, Field(ge=1, le=1000)] = 10
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Seed = 0
 
     def _run(self, device: str) -> Result:
         base = Run(task=Induction(), track=("heads",), **self._fields())

@@ -20,6 +20,7 @@ from pydantic import Field
 
 from softmaxlab.core.result import Result
 from softmaxlab.core.simulate import simulate
+from softmaxlab.core.spec import Seed
 from softmaxlab.papers.figure import FigureSpec
 from softmaxlab.papers.gather import gather, status_of
 from softmaxlab.papers.polarization import problems
@@ -55,7 +56,7 @@ class Softmax1(FigureSpec):
     cost: ClassVar[dict[str, str]] = {"quick": "2 s", "paper": "10 s"}
 
     p: Annotated[int, Field(ge=2, le=200)] = 8
-    seed: Annotated[int, Field(ge=0)] = 123
+    seed: Seed = 123
     depths: Depths = (4.0, 5.0, 6.0)
     t_end: Annotated[float, Field(ge=1e3)] = 1e100
     strength_end: Annotated[float, Field(ge=1e2)] = 1e12

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from softmaxlab.core.result import Result
 from softmaxlab.core.simulate import simulate
+from softmaxlab.core.spec import Seed
 from softmaxlab.papers.figure import FigureSpec
 from softmaxlab.papers.gather import gather, status_of
 from softmaxlab.plotting.journal import COLOURS
@@ -46,7 +47,7 @@ class Batch(FigureSpec):
     lr: Annotated[float, Field(gt=0)] = 0.02
     tau_end: Annotated[float, Field(gt=0)] = 20.0
     samples: Annotated[int, Field(ge=2**8, le=2**20)] = 2**12
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Seed = 0
 
     def _run(self, device: str) -> Result:
         model = SingleLocation(prior=FlippingSpike(nu=(2.0, 2.0)), length=10, heads=2)

@@ -14,6 +14,7 @@ from pydantic import Field
 from softmaxlab.core.random import generator
 from softmaxlab.core.result import Result
 from softmaxlab.core.simulate import simulate
+from softmaxlab.core.spec import Seed
 from softmaxlab.papers.figure import FigureSpec
 from softmaxlab.papers.gather import status_of
 from softmaxlab.papers.specialization.figures.logd import SPLIT, split
@@ -59,7 +60,7 @@ class Escape(FigureSpec):
     length: Annotated[int, Field(ge=3, le=100)] = 5
     tau_end: Annotated[float, Field(ge=50, le=1e4)] = 140.0
     samples: Annotated[int, Field(ge=2**8, le=2**20)] = 2**12
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Seed = 0
 
     def _run(self, device: str) -> Result:
         flows = flow_many(self.from_origin(map) for map in THREE)

@@ -7,9 +7,10 @@ from pydantic import Field
 
 from softmaxlab.core.result import Result
 from softmaxlab.core.simulate import simulate
+from softmaxlab.core.spec import Seed
 from softmaxlab.papers.figure import FigureSpec
 from softmaxlab.papers.gather import status_of
-from softmaxlab.papers.specialization.head_paths import NOTHING, listed
+from softmaxlab.papers.specialization.head_paths import NOTHING, kinds_of, listed
 from softmaxlab.plotting.journal import COLOURS
 from softmaxlab.plotting.map_styles import CALLED, THREE
 from softmaxlab.specialization import Flow, Gaussian, OrderParameters, Sequences, SingleLocation, flow_many
@@ -31,19 +32,19 @@ class Fig06(FigureSpec):
         "Bayes-softmax still more"
     )
     presets: ClassVar[dict[str, dict[str, Any]]] = {
-        "quick": {"tau_end": 400.0, "samples": 2**10},
-        "paper": {"tau_end": 3000.0},
+        "quick": {"samples": 2**12},
+        "paper": {},
     }
-    cost: ClassVar[dict[str, str]] = {"quick": "2 s", "paper": "4 s"}
+    cost: ClassVar[dict[str, str]] = {"quick": "6 s", "paper": "15 s"}
 
     F: Annotated[int, Field(ge=1, le=64)] = 3
     nu: Annotated[float, Field(gt=0)] = 9.0
     heads: Annotated[int, Field(ge=1, le=64)] = 4
     length: Annotated[int, Field(ge=2, le=64)] = 5
     count: Annotated[int, Field(ge=1, le=20)] = 5
-    tau_end: Annotated[float, Field(gt=0)] = 1000.0
-    samples: Annotated[int, Field(ge=2**8, le=2**20)] = 2**12
-    seed: Annotated[int, Field(ge=0)] = 0
+    tau_end: Annotated[float, Field(gt=0)] = 10_000.0
+    samples: Annotated[int, Field(ge=2**8, le=2**20)] = 2**14
+    seed: Seed = 0
 
     def _run(self, device: str) -> Result:
         prior = Gaussian(F=self.F, nu=(self.nu, self.nu))
@@ -58,8 +59,10 @@ class Fig06(FigureSpec):
         names = ("sigma", "weights")
         arrays: dict[str, Any] = {name: np.stack([run[name] for run in shown]) for name in names}
         arrays |= {name: shown[0][name] for name in ("posterior", "relevant", "theta")}
-        arrays |= {"map": THREE, "loss": [f["loss"][-1] for f in flows]}
-        axes = {name: ("map", *shown[0].axes[name]) for name in names} | {"map": ("map",), "loss": ("map",)}
+        arrays |= {"map": THREE, "certificate": kinds_of(flows), "tau_end": self.tau_end}
+        arrays |= {name: [f[name][-1] for f in flows] for name in ("loss", "loss_error")}
+        axes = {name: ("map", *shown[0].axes[name]) for name in names}
+        axes |= {name: ("map",) for name in ("map", "loss", "loss_error", "certificate")}
         axes |= {name: shown[0].axes[name] for name in ("posterior", "relevant", "theta")}
         return Result(arrays, axes, status_of(flows, THREE))
 
@@ -85,13 +88,14 @@ class Fig06(FigureSpec):
         maps, count, H = sigma.shape[:3]
         figure = Figure(figsize=(2.2 * count + 1.2, 6.4), layout="constrained")
         axes = figure.subplots(maps + 1, count, squeeze=False, height_ratios=[H] * maps + [1])
-        for row, name, values, loss in zip(axes, result["map"], sigma, result["loss"]):
+        ends = (result[name] for name in ("map", "loss", "loss_error", "certificate"))
+        for row, values, name, loss, error, kind in zip(axes, sigma, *ends):
             # each row has a scale of its own: a Bayes-softmax weight is up to H, and softmax-1's up to v
             for ax, weights, relevant in zip(row, values, result["relevant"]):
                 ax.imshow(weights, cmap="Blues", vmin=0, vmax=values.max(), aspect="auto")
                 _frame(ax, int(relevant), H)
             figure.colorbar(row[0].images[0], ax=row, label="weight $σ_{hl}$", pad=0.01)
-            row[0].set_ylabel(f"{CALLED[str(name)]}\nloss {loss:.3f}\nhead h", fontsize=9)
+            row[0].set_ylabel(f"{CALLED[str(name)]} ({kind})\nloss {loss:.3f} ± {error:.3f}\nhead h", fontsize=8)
         for i, ax in enumerate(axes[-1]):
             ax.imshow(result["posterior"][i : i + 1], cmap="Blues", vmin=0, vmax=1, aspect="auto")
             _frame(ax, int(result["relevant"][i]), 1)
@@ -101,7 +105,9 @@ class Fig06(FigureSpec):
         axes[-1, 0].set_ylabel("Bayes\nestimator", fontsize=9)
         for ax in axes.flat:
             ax.label_outer()
-        figure.suptitle(f"{Fig06.title}\n(end of the flow; frame: relevant token)", fontsize=11)
+        figure.suptitle(
+            f"{Fig06.title}\n(flow to τ = {float(result['tau_end']):g}; frame: relevant token)", fontsize=11
+        )
         return figure
 
 

@@ -11,9 +11,10 @@ import numpy as np
 from pydantic import Field
 
 from softmaxlab.core.result import Result
+from softmaxlab.core.spec import Seed
 from softmaxlab.papers.figure import FigureSpec
 from softmaxlab.papers.gather import gather, status_of
-from softmaxlab.papers.specialization.head_paths import LEARNT, NOTHING, count
+from softmaxlab.papers.specialization.head_paths import LEARNT, NOTHING, count, kinds_of, listed
 from softmaxlab.plotting.journal import COLOURS
 from softmaxlab.plotting.lines import label
 from softmaxlab.specialization import FlippingSpike, Flow, SingleLocation, flow_many
@@ -49,7 +50,7 @@ class Fig08(FigureSpec):
     tau_end: Annotated[float, Field(gt=0)] = 50.0
     points: Annotated[int, Field(ge=2, le=10_000)] = 251
     runs: Annotated[int, Field(ge=1, le=100)] = 2
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Seed = 0
 
     def _run(self, device: str) -> Result:
         seeds = range(self.seed, self.seed + self.runs)
@@ -63,9 +64,11 @@ class Fig08(FigureSpec):
             "difference": new["m"][:, :, 0] - same["m"][:, :, 0],
             "samples": self.samples,
             "step": self.step,
+            "certificate": kinds_of(flows).reshape(2, self.runs),
         }
         axes = {name: ("run", "tau", "head", "feature") for name in ("m_new", "m_same")}
         axes |= {"run": ("run",), "tau": ("tau",), "difference": ("run", "tau", "feature")}
+        axes |= {"certificate": ("sampling", "run")}
         return Result(arrays, axes, status_of((new, same), ("new samples", "same samples")))
 
     def flow(self, sampling: Literal["fresh", "plain"], seed: int) -> Flow:
@@ -115,7 +118,7 @@ class Fig08(FigureSpec):
         label(heads, "τ", "$m_{1f}$", "the first head, first run")
         paper = "" if result["samples"] == PAPER_SAMPLES else f", the paper has {PAPER_SAMPLES:,}"
         end = "" if result.status.ok else f"\n{result.status}"
-        figure.suptitle(
-            f"{Fig08.title} ({result['samples']:,} samples{paper}; Euler, step {result['step']:g}){end}", fontsize=11
-        )
+        rest = f"flows are {listed(sorted(set(result['certificate'].ravel())))} at τ = {tau[-1]:g}"
+        note = f"{result['samples']:,} samples{paper}; Euler, step {result['step']:g}; {rest}"
+        figure.suptitle(f"{Fig08.title}\n({note}){end}", fontsize=11)
         return figure

@@ -10,16 +10,21 @@ import numpy as np
 from pydantic import Field
 
 from softmaxlab.core.result import Result
+from softmaxlab.core.spec import Seed
 from softmaxlab.papers.figure import FigureSpec
 from softmaxlab.papers.gather import status_of
 from softmaxlab.papers.specialization.figures.fig12 import Strengths
-from softmaxlab.papers.specialization.head_paths import NOTHING, count, listed, steps
+from softmaxlab.papers.specialization.head_paths import NOTHING, count, kinds_of, listed, steps
+from softmaxlab.papers.specialization.head_planes import finer_where_needed
 from softmaxlab.plotting.lines import draw_lines, label
-from softmaxlab.specialization import FlippingSpike, Flow, SingleLocation, flow_many
+from softmaxlab.specialization import FlippingSpike, Flow, SingleLocation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+
+MARKS = {"minimum": "", "moving": "→", "saddle": "×", "undersampled": "~"}
 
 
 class Fig11(FigureSpec):
@@ -31,32 +36,33 @@ class Fig11(FigureSpec):
     place: ClassVar[str] = "Figure 11"
     reports: ClassVar[str] = "Specialization grows with ν1 and falls with ν2"
     presets: ClassVar[dict[str, dict[str, Any]]] = {
-        "quick": {"samples": 2**11, "tau_end": 1000.0, "nu1": (1.0, 2.0, 4.0, 8.0), "nu2": (1.0, 2.0, 4.0, 8.0)},
+        "quick": {"samples": 2**12, "nu1": (1.0, 2.0, 4.0, 8.0), "nu2": (1.0, 2.0, 4.0, 8.0)},
         "paper": {},
     }
-    cost: ClassVar[dict[str, str]] = {"quick": "2 s", "paper": "45 s"}
+    cost: ClassVar[dict[str, str]] = {"quick": "10 s", "paper": "2 min"}
 
     nu1: Strengths = (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0)
     nu2: Strengths = (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0)
     length: Annotated[int, Field(ge=2, le=1000)] = 4
     eta: Annotated[float, Field(ge=0)] = 1.0
-    tau_end: Annotated[float, Field(ge=1.0)] = 3000.0
+    tau_end: Annotated[float, Field(ge=1.0)] = 60_000.0  # where the mean is strong heads part as slowly
     samples: Annotated[int, Field(ge=64, le=2**20)] = 2**14
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Seed = 0
 
     def _run(self, device: str) -> Result:
         pairs = [(first, second) for first in self.nu1 for second in self.nu2]
-        runs = flow_many(self.flow(pair) for pair in pairs)
+        runs = finer_where_needed([self.flow(pair) for pair in pairs])
         shape = (len(self.nu1), len(self.nu2))
         q, m = (np.stack([run[name][-1] for run in runs]).reshape(*shape, 2, 2) for name in ("q", "m"))
         arrays = {"nu1": self.nu1, "nu2": self.nu2, "q": q, "m": m, "cosine": cosine(q)}
-        arrays |= {"tau_end": self.tau_end, "samples": self.samples}
+        arrays |= {"tau_end": self.tau_end, "samples": self.samples, "certificate": kinds_of(runs).reshape(shape)}
         axes = {
             "nu1": ("nu1",),
             "nu2": ("nu2",),
             "q": ("nu1", "nu2", "head", "other_head"),
             "m": ("nu1", "nu2", "head", "feature"),
             "cosine": ("nu1", "nu2"),
+            "certificate": ("nu1", "nu2"),
         }
         return Result(arrays, axes, status_of(runs, [f"ν = {pair}" for pair in pairs]))
 
@@ -93,9 +99,9 @@ class Fig11(FigureSpec):
         rises = (np.diff(result["cosine"], axis=0) > 0).mean()
         label(lines, "$ν_1$ (constant direction)", "cosine similarity", f"rises with $ν_1$ in {rises:.0%} of the steps")
         end = "" if result.status.ok else f"\n{result.status}"
-        figure.suptitle(
-            f"{Fig11.title} \n(flow to τ = {result['tau_end']:g}, {result['samples']:,} base points){end}", fontsize=11
-        )
+        marks = ", ".join(f"{mark} {kind}" for kind, mark in MARKS.items() if mark)
+        until = f"flow to τ = {result['tau_end']:g}, {result['samples']:,} base points or more"
+        figure.suptitle(f"{Fig11.title} \n({until}; not at rest: {marks}){end}", fontsize=11)
         return figure
 
 
@@ -109,7 +115,8 @@ def _draw_plane(ax: "Axes", result: Result) -> None:
     image = ax.imshow(cosines, cmap="cividis", vmin=-1, vmax=1, origin="lower", aspect="auto")
     for (row, column), value in np.ndenumerate(cosines):
         colour = "k" if value > 0.2 else "w"
-        ax.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize=8, color=colour)
+        kind = str(result["certificate"][column, row])
+        ax.text(column, row, f"{value:.2f}{MARKS[kind]}", ha="center", va="center", fontsize=8, color=colour)
     ax.set_xticks(range(len(result["nu1"])), [f"{nu:g}" for nu in result["nu1"]])
     ax.set_yticks(range(len(result["nu2"])), [f"{nu:g}" for nu in result["nu2"]])
     label(ax, "$ν_1$ (constant direction)", "$ν_2$ (flipping direction)", "$q_{12} / \\sqrt{q_{11} q_{22}}$ at the end")

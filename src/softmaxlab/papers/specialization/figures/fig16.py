@@ -28,7 +28,7 @@ class Fig16(HeadPlanes):
     map: MapName = "softmax"
     above: tuple[Strength, Strength] = (2.0, 2.0)
     below: tuple[Strength, Strength] = (8.0, 2.0)
-    heads: Annotated[tuple[Heads, ...], Field(min_length=1, max_length=8)] = (2, 4, 5, 8)
+    heads: Annotated[tuple[Heads, ...], Field(min_length=1, max_length=8)] = (2, 5, 8)
     tau_end: Annotated[float, Field(ge=1.0)] = 3000.0
 
     @property

@@ -1,8 +1,11 @@
 """Figure 17: the same for softmax-1."""
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
+
+from pydantic import Field
 
 from softmaxlab.papers.specialization.figures.fig16 import Fig16
+from softmaxlab.papers.specialization.head_planes import Heads
 from softmaxlab.plotting.map_styles import MapName
 
 
@@ -14,3 +17,4 @@ class Fig17(Fig16):
     place: ClassVar[str] = "Figure 17"
 
     map: MapName = "softmax1"
+    heads: Annotated[tuple[Heads, ...], Field(min_length=1, max_length=8)] = (2, 4, 5, 8)

@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 
 from softmaxlab.core.arrays import Array
 from softmaxlab.core.result import Result
+from softmaxlab.core.spec import Seed
 from softmaxlab.papers.figure import FigureSpec
 from softmaxlab.papers.gather import status_of
 from softmaxlab.plotting.journal import COLOURS
@@ -67,7 +68,7 @@ class Priors(FigureSpec):
     length: Annotated[int, Field(ge=2, le=100)] = 5
     tau_end: Annotated[float, Field(gt=0)] = 1000.0
     samples: Annotated[int, Field(ge=2**8, le=2**20)] = 2**13  # images of base points, all counted
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Seed = 0
 
     @model_validator(mode="after")
     def _plane(self) -> Self:

@@ -1,0 +1,53 @@
+"""
+Check an attention kernel
+=========================
+
+``check_attention`` compares values and gradients of a kernel with the dense definition of its map in float64, over
+masks, rows that see nothing, large offsets of the scores, grouped heads and types. Here: torch's SDPA, FlexAttention,
+and a softmax-1 that lost its sink.
+"""
+
+import torch
+from torch.nn.attention.flex_attention import flex_attention
+from torch.nn.functional import scaled_dot_product_attention
+
+import softmaxlab as sl
+
+torch.set_num_threads(1)
+
+
+def sdpa(q, k, v, mask, bias):
+    return scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=k.shape[1] < q.shape[1])
+
+
+table = sl.attention.check_attention(sdpa, "softmax")
+print(f"SDPA: {table['ok'].sum()} of {len(table)} tensors right")
+print(table.groupby("dtype")["error"].max())
+
+# %%
+# FlexAttention, with the mask as a modification of the scores. It has no gradients on the CPU.
+
+
+def flex(q, k, v, mask, bias):
+    def hide(score, b, h, i, j):
+        return score if mask is None else torch.where(mask[b, 0, i, j], score, -float("inf"))
+
+    return flex_attention(q, k, v, score_mod=hide, enable_gqa=k.shape[1] < q.shape[1])
+
+
+table = sl.attention.check_attention(flex, "softmax", dtypes=[torch.float32], gradients=False)
+print(table[["case", "error", "ok", "note"]].to_string(index=False))
+
+# %%
+# softmax-1 has a sink e^b in the denominator. This one forgot it. Every case is wrong but the one whose scores are so
+# large that the sink has no weight.
+
+
+def sinkless(q, k, v, mask, bias):
+    return sdpa(q, k, v, mask, None)
+
+
+table = sl.attention.check_attention(sinkless, "softmax1", dtypes=[torch.float32])
+worst = table.sort_values("error").groupby("case", sort=False).last()
+print(worst[["tensor", "error", "ok"]])
+assert not table["ok"].all()
