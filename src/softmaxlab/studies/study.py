@@ -1,6 +1,7 @@
 """A study is a figure with a table of results that comes with softmaxlab, and can be made again, whole or in part."""
 
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -9,8 +10,7 @@ from pydantic import model_validator
 
 from softmaxlab.core.result import Result
 from softmaxlab.core.spec import Seed as Seed
-from softmaxlab.errors import SpecError
-from softmaxlab.papers.figure import FigureSpec
+from softmaxlab.papers.table_figure import COMMITTED, TableFigure
 from softmaxlab.studies.study_numbers import Number, compared, listed
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 TABLES = Path(__file__).parent / "data"
 
 
-class Study(FigureSpec):
+class Study(TableFigure):
     """`runs="committed"` reads the table, whose digest is then part of the spec; "made" makes rows anew."""
 
     table: ClassVar[str]  # the file's name in `tables`
@@ -27,15 +27,10 @@ class Study(FigureSpec):
     alike: ClassVar[tuple[str, ...]] = ()  # settings in which rows must be as the committed ones to be compared
 
     runs: Literal["committed", "made"] = "committed"
-    digest: str = ""
 
-    @model_validator(mode="before")
     @classmethod
-    def _fill_digest(cls, fields: Any) -> Any:
-        """Fill in the digest of the table as it is now, unless the spec says which one it was made for."""
-        if not isinstance(fields, dict) or fields.get("digest") or fields.get("runs", "committed") != "committed":
-            return fields
-        return fields | {"digest": cls._digest()}
+    def digest_now(cls, fields: Mapping[str, Any]) -> str:
+        return cls._digest() if fields["runs"] == COMMITTED else ""
 
     @model_validator(mode="after")
     def _nothing_else_is_set(self) -> Self:
@@ -55,10 +50,6 @@ class Study(FigureSpec):
             if isinstance(values, tuple) and len(set(values)) < len(values):
                 raise ValueError(f"{name} must not name anything twice, got {values}")
         return self
-
-    def replace(self, /, **changes: Any) -> Self:
-        """A copy with some fields changed; rows that are made have no digest."""
-        return super().replace(**({"digest": ""} | changes if "runs" in changes else changes))
 
     @classmethod
     def _digest(cls) -> str:
@@ -101,8 +92,8 @@ class Study(FigureSpec):
         return f"{said}\nIn brackets: {study.intervals}."
 
     def _run(self, device: str) -> Result:
-        if self.runs == "committed" and self._digest() != self.digest:
-            raise SpecError(f"the table of {self.id} has changed since this spec was made: leave its digest out")
+        if self.runs == COMMITTED:
+            self.check_digest(self._digest())
         rows = self.read() if self.runs == "committed" else self.made(device)
         arrays = {name: np.asarray(rows[name].tolist()) for name in rows}
         return Result(

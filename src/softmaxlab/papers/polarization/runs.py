@@ -6,20 +6,19 @@ on what it finds there, so the digest of all cells it reads is part of the figur
 
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
-from pydantic import model_validator
 
 from softmaxlab.errors import SpecError
-from softmaxlab.papers.figure import FigureSpec
 from softmaxlab.papers.polarization.run_table_schema import checked
+from softmaxlab.papers.table_figure import COMMITTED, TableFigure
 
 if TYPE_CHECKING:
     import pandas
 
-COMMITTED = "committed"
 TABLES = Path(__file__).parent / "data"
 TaskName = Literal["induction", "classification"]
 ENDED = ("done", "diverged")
@@ -27,33 +26,22 @@ OWN_POSITIONS = {"induction": "additive", "classification": "none"}
 KINDS = {"induction": "training.Induction", "classification": "training.Classification"}
 
 
-class FigureOfRuns(FigureSpec):
+class FigureOfRuns(TableFigure):
     """A figure drawn from whatever runs there are."""
 
-    runs: str = COMMITTED
     task: TaskName
-    digest: str = ""
 
-    @model_validator(mode="before")
     @classmethod
-    def _fill_digest(cls, fields: Any) -> Any:
-        """Which runs there are now, unless the spec says which it was made for."""
-        if not isinstance(fields, dict) or fields.get("digest"):
-            return fields
-        runs, task = (fields.get(name, cls.model_fields[name].default) for name in ("runs", "task"))
+    def digest_now(cls, fields: Mapping[str, Any]) -> str:
+        runs, task = fields["runs"], fields["task"]
         if task not in get_args(TaskName) or not isinstance(runs, str):
-            return fields  # refused by the fields themselves
-        return fields | {"digest": digest(read_runs(runs, task))}
-
-    def replace(self, /, **changes: Any) -> Self:
-        """As of any spec; other runs have another digest."""
-        return super().replace(**({"digest": ""} | changes if "runs" in changes else changes))
+            return ""  # refused by the fields themselves
+        return digest(read_runs(runs, task))
 
     def table(self) -> "pandas.DataFrame":
-        """The runs, which must be those that the spec was made for."""
+        """Return the runs, which must be those that the spec was made for."""
         table = read_runs(self.runs, self.task)
-        if digest(table) != self.digest:
-            raise SpecError(f"runs {self.runs!r} have changed since this spec was made: leave its digest out")
+        self.check_digest(digest(table))
         return table
 
 
