@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from softmaxlab.probing import watch
-from softmaxlab.probing.recommendations import _ranges
+from softmaxlab.probing.recommendations import ranges
 from tests.probing.families import FAMILIES, LAYERS, batch, build, paddings
 
 AGREES = 1e-5  # the same float32 numbers, summed in another order
@@ -78,4 +78,4 @@ def test_blocks_of_an_encoder_decoder():
 
 
 def test_layers_are_told_in_ranges():
-    assert _ranges([28, 2, 11, 12, 13, 2]) == "2, 11–13, 28"
+    assert ranges([28, 2, 11, 12, 13, 2]) == "2, 11–13, 28"

@@ -9,6 +9,7 @@ from softmaxlab.probing import watch
 from softmaxlab.probing.definitions import FULL
 from softmaxlab.probing.load import load
 from softmaxlab.probing.logits_check import compare_logits
+from softmaxlab.probing.streaming import attach
 from softmaxlab.probing.streaming.eager import capture_weights, eager_sites
 from tests.probing import dense
 from tests.probing.checkpoints import WORDS, saved
@@ -118,17 +119,42 @@ def test_falcon_with_alibi_under_sdpa_is_another_model_and_is_refused():
         compare_logits(falcon(alibi=True), {"input_ids": ids}, eager=True)
 
 
-def test_a_measurement_that_changes_the_model_is_refused(monkeypatch):
-    from softmaxlab.probing import logits_check
+@pytest.mark.parametrize("training", [False, True])
+def test_a_measurement_that_changes_the_model_is_refused(monkeypatch, training):
+    model = build("llama").train(training)
+    batch = {"input_ids": torch.arange(3, 15)[None].repeat(2, 1), "attention_mask": torch.ones(2, 12, dtype=torch.long)}
+    batch["attention_mask"][0, :4] = 0
+    with watch(model) as w:
+        model(**batch)
+    assert w.logits["relative"] < 1e-5
+    assert w.logits["tokens"] == 20
 
-    model, ids = build("llama"), torch.arange(3, 15)[None]
-    assert compare_logits(model, {"input_ids": ids})["relative"] < 1e-5
+    plain = attach._attend
+    monkeypatch.setattr(
+        attach, "_attend", lambda module, q, k, v, mask, **options: plain(module, q, k, v, None, **options)
+    )
+    with pytest.raises(SpecError, match="measuring would change"), watch(model):
+        model(**batch)
+    with watch(model, compare_logits=False) as w:
+        model(**batch)
+    assert w.logits is None
 
-    class changing(watch):
-        def __enter__(self):
-            model.lm_head.weight.data[3] += 0.1
-            return super().__enter__()
 
-    monkeypatch.setattr(logits_check, "watch", changing)
-    with pytest.raises(SpecError, match="measuring would change"):
-        compare_logits(model, {"input_ids": ids})
+def test_comparing_outputs_draws_no_random_number_and_takes_no_cache():
+    model = build("llama").train()
+    model.config.attention_dropout = 0.5
+    for layer in model.model.layers:
+        layer.self_attn.attention_dropout = 0.5
+    ids = torch.arange(3, 15)[None]
+    torch.manual_seed(0)
+    expected = model(ids).logits
+    torch.manual_seed(0)
+    with watch(model) as w:
+        assert torch.equal(model(ids).logits, expected)
+    assert w.logits["relative"] < 1e-5
+    with torch.no_grad():
+        model.eval()
+        with watch(model) as w:
+            model.generate(ids, max_new_tokens=3, do_sample=False)
+    assert w.logits["relative"] < 1e-5
+    assert w.report()["queries"].max() == 14, "twelve tokens, and the first two of three that were generated"

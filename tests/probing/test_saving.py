@@ -9,7 +9,8 @@ import transformers
 
 from softmaxlab.errors import SpecError
 from softmaxlab.probing.load import load
-from softmaxlab.probing.swap.saving import BIAS, MAP, detach, load_swapped, save_swapped, saved_map, swap_of
+from softmaxlab.probing.swap.map_file import BIAS, MAP
+from softmaxlab.probing.swap.saving import detach, load_swapped, save_swapped, saved_map, swap_of
 from softmaxlab.probing.swap.swapped import swapped
 from tests.probing.checkpoints import llama, tokenizer
 from tests.probing.families import batch, build
@@ -57,8 +58,13 @@ def test_a_plain_reload_stops_and_says_what_to_use(model, tmp_path, auto):
     for folder in ("saved", "in the block"):
         with pytest.raises(ValueError, match=r"softmax1 \(open with softmaxlab.probing.load_swapped\)"):
             getattr(transformers, auto).from_pretrained(tmp_path / folder)
+    assert saved_map(tmp_path / "in the block").map == "softmax1"
+    for implementation in ("eager", "sdpa"):
+        with pytest.raises(ValueError, match=r"softmax1 \(open with softmaxlab.probing.load_swapped\)"):
+            getattr(transformers, auto).from_pretrained(tmp_path / "saved", attn_implementation=implementation)
+    (tmp_path / "in the block" / MAP).unlink()
     with pytest.raises(SpecError, match="without it: use save_swapped"):
-        load_swapped(tmp_path / "in the block")
+        saved_map(tmp_path / "in the block")
 
 
 def test_a_loaded_model_can_be_trained_swapped_and_saved_again(model, tmp_path):

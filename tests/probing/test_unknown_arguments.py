@@ -22,14 +22,32 @@ def sparse():
     return tf.DeepseekV32ForCausalLM(config).eval()
 
 
-def test_a_sparse_index_is_refused_and_the_model_left_as_it_was():
+def test_a_sparse_index_is_honoured():
     model = sparse()
     with torch.no_grad():
         before = model(TOKENS).logits
-        for around in (sl.probing.watch(model), sl.probing.swapped(model, "softmax1", bias=0.0)):
-            with pytest.raises(SpecError, match="DeepseekV32Attention gives attention the argument 'indices'"), around:
-                model(TOKENS)
+        with sl.probing.watch(model) as w:
+            assert torch.equal(model(TOKENS).logits, before)
+        with sl.probing.watch(model, eager=True) as eager:
+            model(TOKENS)
+        with sl.probing.swapped(model, "softmax") as swap:
+            torch.testing.assert_close(model(TOKENS).logits, before)
+        with sl.probing.swapped(model, "softmax1", bias=0.0):
+            assert (model(TOKENS).logits - before).abs().max() > 0.01, "the map is swapped in"
         assert torch.equal(model(TOKENS).logits, before)
+    assert w.logits["relative"] == 0
+    assert swap.logits["relative"] < 1e-5
+    assert w.report()["effective_keys"].max() <= 2 + 1e-5, "two keys a query"
+    columns = ["sparsity", "sink", "entropy"]
+    assert (w.report()[columns] - eager.report()[columns]).abs().max().max() < 1e-6
+
+
+def test_without_torchs_own_attention_a_sparse_index_is_refused_by_name(monkeypatch):
+    model = sparse()
+    monkeypatch.setattr(type(model), "_supports_sdpa", False)
+    model.set_attn_implementation("eager")
+    with pytest.raises(SpecError, match="gives attention the argument 'indices'"), sl.probing.watch(model):
+        model(TOKENS)
 
 
 @pytest.mark.parametrize("name", ["indices", "block_indices", "cu_seq_lens_q", "head_mask"])

@@ -1,4 +1,4 @@
-"""What a spec costs, known before it is computed: memory, and roughly time.
+"""The cost of a spec, known before it is computed: memory, and roughly time.
 
 What needs more memory than the machine has is refused with the number; what takes long says so before it starts.
 """

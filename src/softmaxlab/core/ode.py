@@ -44,7 +44,7 @@ class Guarded(Protocol):
 
 @dataclass(frozen=True)
 class Limits:
-    """What ends a run before its last time."""
+    """The limits that end a run before its last time."""
 
     evaluations: int
     size: float  # a state beyond this has diverged

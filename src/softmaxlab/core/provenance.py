@@ -1,4 +1,4 @@
-"""What results were computed on, compared: other versions, kernels or threads may differ in the last digits."""
+"""Compare what results were computed on: other versions, kernels or threads may differ in the last digits."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -12,13 +12,13 @@ COMPARED = ("python", "machine", "device", "threads", "kernels")
 
 def of_stored(store: Store, keys: Iterable[str]) -> list[dict[str, Any]]:
     """The provenance of stored results, from their records alone; a damaged one has none."""
-    found = []
+    provenances = []
     for key in keys:
         try:
-            found.append(json.loads((store.folder(key) / RECORD).read_text())["provenance"])
+            provenances.append(json.loads((store.folder(key) / RECORD).read_text())["provenance"])
         except (OSError, ValueError, KeyError, TypeError):
             continue
-    return found
+    return provenances
 
 
 def differences(provenances: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
@@ -30,8 +30,8 @@ def differences(provenances: Iterable[Mapping[str, Any]]) -> dict[str, list[str]
 
 def sentence(different: Mapping[str, list[str]]) -> str:
     """One line on results that were not all computed alike."""
-    told = "; ".join(f"{name}: {', '.join(values)}" for name, values in different.items())
-    return f"not all results were computed alike, so their last digits may differ ({told})"
+    listed = "; ".join(f"{name}: {', '.join(values)}" for name, values in different.items())
+    return f"not all results were computed alike, so their last digits may differ ({listed})"
 
 
 def _flat(provenance: Mapping[str, Any]) -> dict[str, str]:

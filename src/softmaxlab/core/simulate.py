@@ -49,14 +49,14 @@ def simulate(spec: Spec, store: Store | str | Path | None = None, device: str = 
     return result
 
 
-def _say_if_other(found: Result) -> None:
+def _say_if_other(stored: Result) -> None:
     """Say that a stored result is of other versions: its last digits may differ from what is computed now."""
-    made = found.provenance.get("versions") or {}
+    made = stored.provenance.get("versions") or {}
     other = [f"{name} {made[name]}, now {now}" for name, now in _versions().items() if made.get(name, now) != now]
     if other:
         log.info(
             "the stored result %s was computed with other versions (%s)",
-            found.spec.key if found.spec else "",
+            stored.spec.key if stored.spec else "",
             "; ".join(other),
         )
 

@@ -133,7 +133,7 @@ class Spec(Record):
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:KEY_LENGTH]
 
     def estimate(self) -> Cost:
-        """What computing it costs. A spec of one's own that does not say is taken for a cheap one."""
+        """The cost of computing the spec. A spec of one's own that does not say is taken for a cheap one."""
         return Cost()
 
     def _run(self, device: str) -> Any:

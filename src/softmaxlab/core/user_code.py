@@ -1,4 +1,4 @@
-"""What goes wrong in a user's own code is told with the plugin, the function and the line."""
+"""Report what goes wrong in a user's own code with the plugin, the function and the line."""
 
 import contextlib
 import os

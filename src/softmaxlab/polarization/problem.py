@@ -83,7 +83,7 @@ class Problem(Spec):
         return {name: self.given(name) for name in self.model_of().axes}
 
     def size(self) -> int:
-        """How many numbers the parameters are."""
+        """The number of numbers in the parameters."""
         return sum(array.size for array in self.start().values())
 
     def record_memory(self, points: int) -> float:

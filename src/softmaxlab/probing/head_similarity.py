@@ -51,11 +51,11 @@ class similarity:
 
     def __enter__(self) -> Self:
         with ExitStack() as undo:
-            self._desks = [state for state in undo.enter_context(attached(self.model)) if not state.site.cross]
-            self._maps = {state.site.name: output_map(self.model, state.site) for state in self._desks}
-            self._tracker = ForwardTracker([state.site for state in self._desks])
+            self._states = [state for state in undo.enter_context(attached(self.model)) if not state.site.cross]
+            self._maps = {state.site.name: output_map(self.model, state.site) for state in self._states}
+            self._tracker = ForwardTracker([state.site for state in self._states])
             undo.callback(self._tracker.close)
-            for state in self._desks:
+            for state in self._states:
                 state.observers.append(self._observe)
                 undo.callback(state.observers.remove, self._observe)
             self._undo = undo.pop_all()
@@ -87,7 +87,7 @@ class similarity:
 
     def _cosines(self, name: str) -> dict[int, Tensor]:
         grams = self._grams[name]
-        return {state.site.layer: _cosine(grams[state.site.name]) for state in self._desks if state.site.name in grams}
+        return {state.site.layer: _cosine(grams[state.site.name]) for state in self._states if state.site.name in grams}
 
     def _observe(self, state: SiteState, call: AttentionCall, out: Tensor) -> None:
         if not self._tracker.running(state.site):

@@ -30,6 +30,7 @@ class HeadTables:
     tokens: int  # that went into the model, padding not counted
     interrupted: bool = False
     loss: Loss | None = None
+    logits: dict[str, Any] | None = None  # how far measuring moved the output of the first batch, if it was compared
 
 
 def probe(
@@ -66,13 +67,14 @@ def measure_heads(
     eps: float = SINK_EPS,
     eager: bool = False,
     with_loss: bool = False,
+    compare_logits: bool = True,
 ) -> HeadTables:
     """Return all tables over batches of model inputs. Ctrl-C ends it early with what there is, and without a loss."""
     batches = list(batches)
     if not batches:
         raise SpecError("batches must hold at least one batch, got none")
     interrupted, tokens, sums = False, 0, []
-    watcher = watch(model, statistics=statistics, eps=eps, eager=eager)
+    watcher = watch(model, statistics=statistics, eps=eps, eager=eager, compare_logits=compare_logits)
     try:
         with evaluating(model), torch.no_grad(), watcher, Progress(len(batches), "batches") as progress:
             for batch in batches:
@@ -92,7 +94,7 @@ def measure_heads(
     profile, sinks = (watcher.profile(), watcher.sinks()) if statistics == "full" else (empty, empty)
     tables = (watcher.report(), watcher.report("cross"), watcher.activations(), profile, sinks)
     loss = Loss.from_sums(sums) if with_loss and not interrupted else None
-    return HeadTables(*tables, eps=eps, tokens=tokens, interrupted=interrupted, loss=loss)
+    return HeadTables(*tables, eps=eps, tokens=tokens, interrupted=interrupted, loss=loss, logits=watcher.logits)
 
 
 def _tokens(batch: Batch) -> int:

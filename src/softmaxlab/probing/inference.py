@@ -73,7 +73,7 @@ def longest(model: nn.Module) -> int | None:
     for name, module in top.named_modules():  # RoBERTa counts positions from behind its padding index
         if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
             limit = module.num_embeddings - module.padding_idx - 1
-    return limit
+    return limit if limit is None or limit > 0 else None  # XLNet's −1 stands for no limit
 
 
 def _batch(part: Any) -> Batch:

@@ -31,10 +31,11 @@ KINDS = {
     "causal": ("AutoModelForCausalLM", "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES"),
     "seq2seq": ("AutoModelForSeq2SeqLM", "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES"),
     "masked": ("AutoModelForMaskedLM", "MODEL_FOR_MASKED_LM_MAPPING_NAMES"),
+    "multimodal": ("AutoModelForImageTextToText", "MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES"),  # read as text alone
     "base": ("AutoModel", "MODEL_MAPPING_NAMES"),
 }
 # With no class in the config: encoders also appear in the causal table, so that one is asked last.
-BY_TYPE = ("seq2seq", "masked", "causal")
+BY_TYPE = ("seq2seq", "masked", "causal", "multimodal")
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Loaded:
     model: Any
     tokenizer: Any  # a tokenizer; a processor for models of images or sound; None if those have none
     name: str
-    kind: str  # "causal", "seq2seq", "masked" or "base" (no loss)
+    kind: str  # "causal", "seq2seq", "masked", "multimodal" or "base" (no loss)
     folder: Path
     sha256: str
     hashed: str  # which files and bytes went into sha256
@@ -189,7 +190,8 @@ def _model(
     places = dict(device_map) if isinstance(device_map, Mapping) else device_map
     options = {"use_safetensors": True, "dtype": dtype, "device_map": places, "output_loading_info": True}
     if not own_attention:
-        options["attn_implementation"] = None  # in place of the sentence that stops a plain from_pretrained
+        # in place of the sentences that stop a plain from_pretrained
+        options |= {"attn_implementation": None, "experts_implementation": None}
     elif not _model_class(folder, kind)._can_set_attn_implementation():
         options["attn_implementation"] = "eager"  # the only attention of such a model that can be measured
     model, loading = _pretrained(auto, folder, **options)

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from softmaxlab.core.progress import Progress
 from softmaxlab.errors import SpecError
 from softmaxlab.probing.inference import Batch, as_batches, evaluating, forward
-from softmaxlab.probing.streaming.sites import root, sites
+from softmaxlab.probing.streaming.sites import root, sites, text_sites
 
 UNCOUNTED = -100  # a label that is not predicted, as everywhere in transformers
 ROWS = 512  # predictions whose log-probabilities are in memory at once, in float32
@@ -99,7 +99,7 @@ def lacks_loss(model: nn.Module) -> str:
     name = type(top).__name__
     if not top.can_generate():
         return f"model {name} does not predict the next token, so it has no loss here; masked models have none either"
-    inner = [site for site in sites(top) if not site.cross]
+    inner = text_sites(sites(top))
     if not top.config.is_encoder_decoder and any(getattr(site.module, "is_causal", True) is False for site in inner):
         return f"model {name} sees the token it predicts (its attention is not causal), so it has no next-token loss"
     return ""

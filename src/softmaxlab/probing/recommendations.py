@@ -82,17 +82,22 @@ def _massive_sentence(activations: pandas.DataFrame, token_text: TokenText | Non
     if activations.empty:
         return "Massive activations: not known, no layer was measured."
     layers = massive(activations)
+    unseen = activations.attrs.get("unseen", [])
+    if layers.empty and unseen:
+        return (
+            f"Massive activations: not known, {len(unseen)} layers were not seen ({ranges(unseen)}); none after others."
+        )
     if layers.empty:
         top = activations.loc[activations["top"].idxmax()]
         where = f"largest |h| {top['top']:.4g}, {top['ratio']:.3g} times the median, after layer {top['layer']}"
         return f"Massive activations: none ({where})."
     top = layers.loc[layers["top"].idxmax()]
     where = f"position {top['position']} ({_name(int(top['token']), token_text)}), dimension {top['dimension']}"
-    after = f"after layers {_ranges(layers['layer'])}"
+    after = f"after layers {ranges(layers['layer'])}"
     return f"Massive activations: {after}, largest |h| {top['top']:,.0f} after layer {top['layer']} at {where}."
 
 
-def _ranges(layers: Iterable[int]) -> str:
+def ranges(layers: Iterable[int]) -> str:
     """Write layers 2, 11, 12, …, 28 as "2, 11–28"."""
     runs: list[list[int]] = []
     for layer in sorted({int(layer) for layer in layers}):
@@ -104,9 +109,12 @@ def _ranges(layers: Iterable[int]) -> str:
 
 
 def _dormant_sentence(heads: pandas.DataFrame, eps: float) -> str:
-    chosen = dormant(heads, eps)
+    chosen, known = dormant(heads, eps), heads["sink_output"].notna() if "sink_output" in heads else []
+    if not any(known):
+        return "Dormant heads: not known, the outputs of the heads were not measured."
     if chosen.empty:
-        return "Dormant heads: none whose output is mostly the first token's value."
+        rest = "" if all(known) else f"; not known for {len(known) - sum(known)} of {len(known)} heads"
+        return f"Dormant heads: none whose output is mostly the first token's value{rest}."
     layers = [f"{layer}.{','.join(map(str, rows['head']))}" for layer, rows in chosen.groupby("layer")]
     shown = " ".join(layers[:SHOWN_LAYERS]) + (" …" if len(layers) > SHOWN_LAYERS else "")
     return f"Dormant heads: {len(chosen)} of {len(heads)} give mostly the first token's value (layer.heads): {shown}."

@@ -18,7 +18,7 @@ from softmaxlab.probing import text as texts
 from softmaxlab.probing.inference import longest
 from softmaxlab.probing.load import Loaded
 from softmaxlab.probing.streaming.eager import eager_sites
-from softmaxlab.probing.streaming.sites import root
+from softmaxlab.probing.streaming.sites import root, text_sites
 from softmaxlab.probing.text import BLANK, Bos, Corpus
 
 DEFAULT_LENGTH = 512  # tokens, unless the options or the model's positions say otherwise
@@ -178,8 +178,8 @@ def _length(model: nn.Module, length: int | None) -> int:
 
 def _is_causal(loaded: Loaded) -> list[bool]:
     """Whether the queries of each layer see only what came before."""
-    sites = [site for site in eager_sites(loaded.model) if not site.cross]
-    return [bool(getattr(site.module, "is_causal", loaded.kind == "causal")) for site in sites]
+    is_decoder = loaded.kind in ("causal", "multimodal")
+    return [bool(getattr(site.module, "is_causal", is_decoder)) for site in text_sites(eager_sites(loaded.model))]
 
 
 def _batches(loaded: Loaded, rows: list[Row], size: int) -> list[Row]:

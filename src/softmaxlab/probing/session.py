@@ -25,16 +25,15 @@ from softmaxlab.probing.interventions.quantise import quantised
 from softmaxlab.probing.interventions.sink_constants import Constants
 from softmaxlab.probing.interventions.sink_prefix import Prefix
 from softmaxlab.probing.load import Loaded, load
-from softmaxlab.probing.logits_check import compare_logits
 from softmaxlab.probing.next_token_loss import change, lacks_loss, loss
 from softmaxlab.probing.options import ProbeOptions
 from softmaxlab.probing.options import SwapOption as SwapOption
-from softmaxlab.probing.recommendations import dormant
+from softmaxlab.probing.recommendations import dormant, ranges
 from softmaxlab.probing.report import ProbeReport
 from softmaxlab.probing.sampling import ProbeInputs, SamplingOptions, sample_inputs
 from softmaxlab.probing.streaming.attach import refuse_unswitchable
 from softmaxlab.probing.streaming.eager import capture_weights, eager_sites
-from softmaxlab.probing.streaming.sites import Site, root, sites
+from softmaxlab.probing.streaming.sites import Site, root, sites, text_sites
 from softmaxlab.probing.summary import Subject
 from softmaxlab.probing.swap.swapped import swapped
 from softmaxlab.probing.text import texts
@@ -64,7 +63,6 @@ class ProbeSession:
         self._announce_work()
         self.report = self._new_report()
         steps: list[tuple[Any, Callable[[], None]]] = [
-            (options.compare_logits, self._compare_logits),
             (True, self._measure_model),
             (options.attention, self._keep_patterns),
             (options.check, self._check_against_eager),
@@ -100,21 +98,21 @@ class ProbeSession:
         return sample_inputs(loaded, self.corpus, sampling)
 
     def _self_attention(self) -> list[Site]:
-        return [site for site in eager_sites(self.loaded.model) if not site.cross]
+        return text_sites(eager_sites(self.loaded.model))
 
     def _check_model(self) -> None:
         """Refuse what this model does not have, before any pass over the text."""
         options, model, layers = self.options, self.loaded.model, self._self_attention()
         if not options.eager:
             refuse_unswitchable(root(model), sites(model))
+        heads_of = {site.layer: site.heads for site in layers}
+        known = f"layers {ranges(heads_of)}" if len(heads_of) > 1 else f"layer {next(iter(heads_of))}"
         for layer in options.layers or ():
-            if layer >= len(layers):
-                raise SpecError(f"--layers: there is no layer {layer}, the model has {len(layers)}, from 0")
+            if layer not in heads_of:
+                raise SpecError(f"--layers: there is no layer {layer} that attends, the model has {known}")
         for layer, head in options.attention:
-            if layer >= len(layers) or head >= layers[layer].heads:
-                raise SpecError(
-                    f"--attention: there is no head {layer}.{head}, the model has {len(layers)} layers from 0"
-                )
+            if head >= heads_of.get(layer, 0):
+                raise SpecError(f"--attention: there is no head {layer}.{head}, the model has {known}")
         heads = sum(site.heads for site in layers)
         if options.prune is not None and options.prune >= heads:
             raise SpecError(f"--prune {options.prune}: the model has only {heads} heads")
@@ -160,8 +158,9 @@ class ProbeSession:
     def _measure(self, loaded: Loaded, inputs: ProbeInputs) -> HeadTables:
         options, has_loss = self.options, not lacks_loss(loaded.model)
         return measure_heads(
-            loaded.model, inputs.batches, options.statistics, options.eps, options.eager, with_loss=has_loss
-        )
+            loaded.model, inputs.batches, options.statistics, options.eps, options.eager, has_loss,
+            options.compare_logits,
+        )  # fmt: skip
 
     def _measure_model(self) -> None:
         loaded, revisions = self.loaded, self.options.revisions
@@ -169,6 +168,12 @@ class ProbeSession:
             self.report.notes.append(f"no loss: {reason}")
         tables = self._measure(loaded, self.inputs)
         self.report.subjects.append(Subject(f"{loaded.name}@{revisions[0]}" if revisions else loaded.name, tables))
+        if gated := tables.heads.attrs.get("gated"):
+            self.report.notes.append(
+                f"sink_output and dormant heads are not known behind gates, in {len(gated)} layers such as {gated[0]}"
+            )
+        if tables.logits is not None:
+            self.report.parts["logits"] = tables.logits
         if tables.interrupted:
             raise KeyboardInterrupt
 
@@ -212,7 +217,7 @@ class ProbeSession:
         model, weights_of_layer = self.loaded.model, {}
 
         def keep(site: Site, weights: Tensor) -> None:
-            if not site.cross:
+            if not site.cross and site.reads_text:
                 weights_of_layer[site.layer] = weights[0].float().cpu()
 
         batch = {name: value[:, :PATTERN_TOKENS] for name, value in self.inputs.first.items()}
@@ -227,10 +232,6 @@ class ProbeSession:
     def _check_against_eager(self) -> None:
         check = check_against_eager(self.loaded.model, self.inputs.prefix, self.options.eps)
         self.report.parts["check"] = check
-
-    def _compare_logits(self) -> None:
-        """Stop if measuring changes what the model computes on the first batch."""
-        self.report.parts["logits"] = compare_logits(self.loaded.model, self.inputs.batches[0], self.options.eager)
 
     def _remove_dormant(self) -> None:
         """Measure what removing all dormant heads at once costs, on the text that is measured."""

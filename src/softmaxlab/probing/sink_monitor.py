@@ -126,7 +126,8 @@ class SinkMonitor:
         options = {"use_cache": False, "logits_to_keep": 1}  # of the logits only one is computed
         options = {name: value for name, value in options.items() if name in self._names}
         devices = [device] if device.type == "cuda" else []
-        watched = watch(top, statistics=self.statistics, eps=self.eps)
+        first = not self._heads  # whose outputs are compared with and without measuring
+        watched = watch(top, statistics=self.statistics, eps=self.eps, compare_logits=first)
         with torch.random.fork_rng(devices), evaluating(self.model), torch.no_grad(), watched:
             for batch in batches:
                 top(**batch | options)

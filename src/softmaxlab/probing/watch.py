@@ -10,7 +10,7 @@ Works inside a training loop (`every=N` measures each N-th forward pass) and aro
 from contextlib import ExitStack
 from dataclasses import replace
 from types import TracebackType
-from typing import Literal
+from typing import Any, Literal
 
 import pandas
 from torch import Tensor, nn
@@ -18,10 +18,12 @@ from torch import Tensor, nn
 from softmaxlab.errors import SpecError, unknown
 from softmaxlab.measure.thresholds import SINK_EPS
 from softmaxlab.probing.streaming.activations import Activations
-from softmaxlab.probing.streaming.attach import SiteState, attached
+from softmaxlab.probing.streaming.attach import SiteState, attached, check_of
 from softmaxlab.probing.streaming.call import AttentionCall
-from softmaxlab.probing.streaming.eager import capture_weights, eager_sites
+from softmaxlab.probing.streaming.eager import capture_weights, eager_sites, with_known_axes
 from softmaxlab.probing.streaming.fast import fast_sums
+from softmaxlab.probing.streaming.output_check import OutputCheck
+from softmaxlab.probing.streaming.output_use import OutputUse
 from softmaxlab.probing.streaming.pattern import pattern_sums
 from softmaxlab.probing.streaming.sites import Site, root
 from softmaxlab.probing.streaming.sums import sums_of, value_sums
@@ -41,6 +43,9 @@ class watch:
     itself (`generate` is one pass), and measures each N-th; `SinkMonitor` and `SinkCallback` count optimizer steps.
     `eps`: the weight above which a key counts as a sink of a sequence. `eager`:
     through the weights that the model itself returns, for models whose attention cannot be replaced.
+
+    The first pass runs once more without us: if its output is not the same (`logits` says how far apart they are), a
+    SpecError stops it, because another model would be measured. `compare_logits=False` leaves that out.
     """
 
     def __init__(
@@ -50,6 +55,7 @@ class watch:
         statistics: Statistics = "full",
         eps: float = SINK_EPS,
         eager: bool = False,
+        compare_logits: bool = True,
     ) -> None:
         if statistics not in ("full", "fast"):
             raise unknown("statistics", statistics, ("full", "fast"))
@@ -58,7 +64,9 @@ class watch:
         if not 0 < eps < 1:
             raise SpecError(f"eps must lie between 0 and 1, got {eps!r}")
         self.model, self.every, self.statistics, self.eps, self.eager = model, every, statistics, eps, eager
+        self.compare_logits = compare_logits
         self.tallies: dict[str, Tally] = {}
+        self._check: OutputCheck | None = None
         self._sites: dict[str, Site] = {}
 
     def __enter__(self) -> "watch":
@@ -71,6 +79,8 @@ class watch:
             stack.callback(self._tracker.close)
             self._activations = Activations(root(self.model), sites, self._tracker)
             stack.callback(self._activations.close)
+            self._use = OutputUse(root(self.model), [] if self.eager else sites)
+            stack.callback(self._use.close)
             self._entered = stack.pop_all()
         return self
 
@@ -80,7 +90,8 @@ class watch:
         self._entered.close()
 
     def _observe_calls(self, stack: ExitStack) -> list[Site]:
-        states = stack.enter_context(attached(self.model))
+        states = stack.enter_context(attached(self.model, self.compare_logits))
+        self._check = check_of(self.model)
         for state in states:
             state.observers.append(self._add_call)
             stack.callback(state.observers.remove, self._add_call)
@@ -88,8 +99,16 @@ class watch:
 
     def _observe_eagerly(self, stack: ExitStack) -> list[Site]:
         modules = eager_sites(self.model)
-        stack.enter_context(capture_weights(self.model, modules, self._add_weights))
+        self._check = stack.enter_context(capture_weights(self.model, modules, self._add_weights, self.compare_logits))
         return modules
+
+    @property
+    def logits(self) -> dict[str, Any] | None:
+        """How far the output moved in the first pass: relative difference, what is allowed, and over how many tokens.
+
+        None before the first pass, without a comparison, and for a block inside one that has compared already.
+        """
+        return None if self._check is None else self._check.result
 
     def reset(self) -> None:
         """Forget what was measured so far, so that the tables are those of the passes from here on."""
@@ -97,8 +116,16 @@ class watch:
         self._activations.reset()
 
     def report(self, kind: Literal["self", "cross"] = "self") -> pandas.DataFrame:
-        """One row per layer and head; `kind="cross"` for the cross-attention of an encoder–decoder."""
-        return heads_table(self._measured(kind), self.statistics)
+        """One row per layer and head; `kind="cross"` for the cross-attention of an encoder–decoder.
+
+        `sink_output` is NaN where the output of attention is gated before it goes on; `.attrs["gated"]` names those.
+        """
+        table = heads_table(self._measured(kind), self.statistics)
+        gated = table["module"].isin(self._use.changed())
+        for column in ("sink_output", "sink_output_se"):
+            table[column] = table[column].mask(gated)
+        table.attrs["gated"] = sorted(set(table.loc[gated, "module"]))
+        return table
 
     def profile(self, kind: Literal["self", "cross"] = "self") -> pandas.DataFrame:
         """Mean weight α_k on each position from the first token: columns layer, head, position, weight."""
@@ -123,6 +150,8 @@ class watch:
         if not self._tracker.running(state.site):
             return
         layout = self._tracker.layout(state.site, call.shape, call.mask, call.q.device)
+        if state.gain is None:
+            self._use.add(state.site, out)
 
         def measure(rows: slice, keys: int, counted: Tensor) -> TileStatistics:
             if state.weigh is None:
@@ -136,6 +165,7 @@ class watch:
 
     def _add_weights(self, site: Site, weights: Tensor) -> None:
         if self._tracker.running(site):
+            weights = with_known_axes(site, weights, None if site.cross else self._tracker.batch(site))
             B, H, rows, keys = weights.shape
             layout = self._tracker.layout(site, (B, H, rows, keys), None, weights.device)
             self._tally(site).add(pattern_sums(weights, layout, hasattr(site.module, "sinks")), layout)

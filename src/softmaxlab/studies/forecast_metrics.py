@@ -161,10 +161,13 @@ def timed(table: "Table", of: str = "forecast") -> "Table":
 
 def area_under(table: "Table", of: str = "forecast") -> float:
     """The chance that a head with a sink was given the larger share than one without; NaN if all or none have one."""
+    from scipy.stats import mannwhitneyu
+
     sink = (table["share"] > SINK).to_numpy()
     share = table[f"{of}_share"].fillna(0.0).to_numpy()  # none is told of a head that gave no weight
-    high, low = share[sink][:, None], share[~sink]
-    return float(((high > low) + 0.5 * (high == low)).mean()) if sink.any() and not sink.all() else np.nan
+    if sink.all() or not sink.any():
+        return np.nan
+    return float(mannwhitneyu(share[sink], share[~sink]).statistic) / (sink.sum() * (~sink).sum())
 
 
 def dealt(table: "Table") -> "Table":
@@ -177,13 +180,21 @@ def dealt(table: "Table") -> "Table":
 
 
 def number_of(name: str, measure: Measure, table: "Table") -> Number:
-    """With its bootstrap interval over runs, since heads of one run are alike."""
-    runs = list(_places(table).values())
+    """A measure with its bootstrap interval over runs, since heads of one run are alike."""
+    from scipy.stats import bootstrap
+
+    runs, value = list(_places(table).values()), measure(table)
     if not runs:
         raise SpecError(f"there are no heads to measure {name!r} on")
-    draws = generator(0, "bootstrap").integers(len(runs), size=(RESAMPLES, len(runs)))
-    resampled = [measure(table.iloc[np.concatenate([runs[i] for i in draw])]) for draw in draws]
-    return Number(name, measure(table), *_bounds(resampled))
+    if len(runs) == 1:
+        return Number(name, value, value, value)
+
+    def of_runs(numbers: np.ndarray) -> float:
+        return measure(table.iloc[np.concatenate([runs[i] for i in numbers])])
+
+    options = {"n_resamples": RESAMPLES, "method": "percentile", "vectorized": False}
+    resampled = bootstrap((np.arange(len(runs)),), of_runs, random_state=generator(0, "bootstrap"), **options)
+    return Number(name, value, *_bounds(resampled.bootstrap_distribution))
 
 
 def range_of_lateness(n: int, table: "Table") -> tuple[float, float]:
@@ -213,7 +224,7 @@ def _places(table: "Table") -> dict[Any, np.ndarray]:
     return dict(table.reset_index(drop=True).groupby(RUN).indices)
 
 
-def _bounds(values: list[float]) -> tuple[float, float]:
+def _bounds(values: list[float] | np.ndarray) -> tuple[float, float]:
     """The bounds of the middle 95 %; NaN if there are none."""
     if np.isnan(values).all():
         return np.nan, np.nan

@@ -8,7 +8,6 @@ import numpy as np
 from softmaxlab.errors import SpecError
 
 LEVEL = 0.975  # of two-sided 95 % intervals
-Z = 1.959964  # the normal quantile of it
 
 
 @dataclass(frozen=True)
@@ -46,9 +45,16 @@ def range_of(n: int, x: np.ndarray) -> tuple[float, float, float]:
 
 
 def wilson(right: np.ndarray | float, n: np.ndarray | int) -> tuple[np.ndarray, np.ndarray]:
-    """Wilson's 95 % interval of a share of n."""
-    middle, half = right + Z**2 / (2 * n), Z * np.sqrt(right * (1 - right) / n + Z**2 / (4 * n**2))
-    return (middle - half) / (1 + Z**2 / n), (middle + half) / (1 + Z**2 / n)
+    """Wilson's 95 % interval of a share of n; NaN of a share that is NaN."""
+    from scipy.stats import binomtest
+
+    def bounds(share: float, number: int) -> tuple[float, float]:
+        if np.isnan(share):
+            return np.nan, np.nan
+        return binomtest(round(share * number), int(number)).proportion_ci(2 * LEVEL - 1, method="wilson")
+
+    low, high = np.vectorize(bounds, otypes=[float, float])(right, n)
+    return low, high
 
 
 def counted(name: str, right: np.ndarray) -> Number:

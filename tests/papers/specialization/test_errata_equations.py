@@ -1,5 +1,5 @@
 """Errata in equations and proofs of the specialization paper (docs/errata.md); those in (25) to (70) are tested in
-tests/specialization/test_landscape_errata.py."""
+tests/specialization/landscape/test_errata.py."""
 
 import numpy as np
 import pytest

@@ -5,7 +5,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 PAGE = Path(__file__).parents[3] / "docs" / "errata.md"
-LANDSCAPE = HERE.parents[1] / "specialization" / "test_landscape_errata.py"  # equations (25) to (70)
+LANDSCAPE = HERE.parents[1] / "specialization" / "landscape" / "test_errata.py"  # equations (25) to (70)
 GRADES = ("typo", "proof gap with fix", "condition needed", "remark", "not reproduced", "withdrawn")
 POINTS = 26
 

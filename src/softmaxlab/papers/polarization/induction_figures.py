@@ -137,7 +137,7 @@ def in_bfloat16(parts: list) -> int:
 
 
 def bfloat16_in_words(result: Result) -> str:
-    """How many runs are in bfloat16, if any is, and how many of these are not drawn."""
+    """The number of runs in bfloat16, if any is, and of those among them that are not drawn, in words."""
     number, left_out = result.notes.get("bfloat16", 0), result.notes.get("unvalidated", 0)
     drawn = f", {number} runs in bfloat16" if number else ""
     return f"{drawn}, {left_out} in bfloat16 left out: not validated" if left_out else drawn

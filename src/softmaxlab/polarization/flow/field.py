@@ -11,8 +11,7 @@ from copy import deepcopy
 import numpy as np
 
 from softmaxlab.polarization.flow.kinks import Cap, Kinks, Point, Support, Zeros
-from softmaxlab.polarization.flow.tied_kinks import TiedCap, TiedZeros
-from softmaxlab.polarization.flow.tied_support import TiedSupport
+from softmaxlab.polarization.flow.tied_kinks import TiedCap, TiedSupport, TiedZeros
 from softmaxlab.polarization.losses import Loss
 from softmaxlab.polarization.maps import SOFTMAX, VectorMap, centred
 from softmaxlab.polarization.models import Parameters

@@ -142,7 +142,7 @@ def run_with(solver: str, rtol: float, **more: Any) -> Run:
 
 
 def flow_cost(problem: Problem, points: int) -> Cost:
-    """Of a flow of so many points: its record and a dense Jacobian; some hundred evaluations, whatever the end."""
+    """The cost of a flow of so many points: its record, a dense Jacobian, some hundred evaluations."""
     size = problem.size()
     jacobian = 8.0 * 4 * min(size, JACOBIAN_LIMIT) ** 2
     return Cost(problem.record_memory(points) + jacobian, EVALUATIONS * (OVERHEAD + PER_NUMBER * size))

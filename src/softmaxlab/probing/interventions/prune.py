@@ -30,7 +30,9 @@ from softmaxlab.core.progress import Progress
 from softmaxlab.errors import SpecError, unknown
 from softmaxlab.probing.inference import Batch, as_batches, evaluating
 from softmaxlab.probing.next_token_loss import Loss, change, loss, sequence_sums
+from softmaxlab.probing.saving_guard import not_saved
 from softmaxlab.probing.streaming.attach import SiteState, attached
+from softmaxlab.probing.streaming.sites import root
 from softmaxlab.probing.watch import watch
 
 Rule = Literal["none", "count", "total"]
@@ -54,7 +56,11 @@ def prune(
     """
     choosing, judges = _halves(as_batches(batches), judging)
     with attached(model) as states, evaluating(model):
-        gains = Gains([state for state in states if not state.site.cross], rule, _totals(model, choosing, rule))
+        gains = Gains(
+            [state for state in states if state.site.reads_text and not state.site.cross],
+            rule,
+            _totals(model, choosing, rule),
+        )
         _check_counts(heads, candidates, gains)
         whole, rows = loss(model, judges), []
         rows.append(_row(0, None, whole, whole))
@@ -74,12 +80,12 @@ def pruned(model: nn.Module, heads: Sequence[Head], rule: Literal["none", "count
     if rule not in ("none", "count"):
         raise unknown("rule", rule, ("none", "count"))
     with attached(model) as states:
-        gains = Gains([state for state in states if not state.site.cross], rule)
+        gains = Gains(_text_states(states), rule)
         for head in heads:
             if tuple(head) not in gains.kept():
                 raise SpecError(f"heads must be different (layer, head) of the model, got {head!r}")
             gains.removed.append(tuple(head))
-        with gains.applied():
+        with gains.applied(), not_saved(root(model), "its heads removed"):
             yield
 
 
@@ -90,10 +96,11 @@ class Gains:
         if rule not in RULES:
             raise unknown("rule", rule, RULES)
         self.states, self.rule, self.removed = states, rule, []
-        self._share = totals or [torch.ones(state.site.heads) for state in states]
+        shares = totals or [torch.ones(state.site.heads) for state in states]
+        self._share = {state.site.layer: share for state, share in zip(states, shares)}
 
     def kept(self) -> list[Head]:
-        every = ((layer, head) for layer, state in enumerate(self.states) for head in range(state.site.heads))
+        every = ((state.site.layer, head) for state in self.states for head in range(state.site.heads))
         return [head for head in every if head not in self.removed]
 
     def layer(self, layer: int, also: Head | None = None) -> Tensor:
@@ -111,23 +118,27 @@ class Gains:
     def applied(self, also: Head | None = None, gains: list[Tensor] | None = None) -> Iterator[None]:
         """The model with these gains, on top of any it has."""
         with ExitStack() as undo:
-            for layer, state in enumerate(self.states):
-                gain = self.layer(layer, also) if gains is None else gains[layer]
+            for i, state in enumerate(self.states):
+                gain = self.layer(state.site.layer, also) if gains is None else gains[i]
                 undo.callback(setattr, state, "gain", state.gain)
                 state.gain = gain if state.gain is None else state.gain.to(gain) * gain
             yield
+
+
+def _text_states(states: list[SiteState]) -> list[SiteState]:
+    return [state for state in states if state.site.reads_text and not state.site.cross]
 
 
 def estimates(model: nn.Module, batches: Sequence[Batch], gains: Gains) -> dict[Head, float]:
     """Estimated ΔL of removing each head, per token."""
     kept = gains.kept()
     δ = [gains.layer(head[0], head) - gains.layer(head[0]) for head in kept]
-    slopes, tokens = [], 0
+    layers, slopes, tokens = [state.site.layer for state in gains.states], [], 0
     for batch in batches:
-        leaves = [gains.layer(layer).requires_grad_() for layer in range(len(gains.states))]
+        leaves = [gains.layer(layer).requires_grad_() for layer in layers]
         with torch.enable_grad(), gains.applied(gains=leaves):
             S, n = sequence_sums(model, batch)
-            parts = torch.autograd.grad(S.sum(), leaves)
+            parts = dict(zip(layers, torch.autograd.grad(S.sum(), leaves)))
         slopes.append(torch.stack([(parts[layer] * d).sum() for (layer, _), d in zip(kept, δ)]))
         tokens += int(n.sum())
     slope = torch.stack(slopes).double()  # [batch, head]

@@ -21,6 +21,7 @@ from softmaxlab.errors import SpecError, unknown
 from softmaxlab.measure.thresholds import SINK_EPS
 from softmaxlab.probing.inference import Batch, evaluating, forward
 from softmaxlab.probing.next_token_loss import Change, change, loss
+from softmaxlab.probing.saving_guard import not_saved
 from softmaxlab.probing.streaming.attach import SiteState, attached
 from softmaxlab.probing.streaming.call import HIDDEN, AttentionCall
 from softmaxlab.probing.streaming.sites import output_map, root
@@ -69,6 +70,7 @@ class Constants:
             for state in states:
                 if self.constants[state.site.name].heads.any():
                     self._fold(state, undo)
+            undo.enter_context(not_saved(root(self.model), "its sink folded away"))
             self._undo = undo.pop_all()
         return self
 

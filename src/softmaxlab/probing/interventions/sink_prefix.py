@@ -23,6 +23,7 @@ from softmaxlab.errors import SpecError
 from softmaxlab.probing.inference import device_of, evaluating
 from softmaxlab.probing.interventions.deployed import write_prefix
 from softmaxlab.probing.next_token_loss import Change, change, lacks_loss, loss
+from softmaxlab.probing.saving_guard import not_saved
 from softmaxlab.probing.streaming.sites import root
 
 
@@ -49,11 +50,14 @@ class Prefix:
         if self._hook is not None:
             raise SpecError("this prefix is in use already")
         self._hook = self.top.register_forward_pre_hook(self._before, with_kwargs=True)
+        self._guard = not_saved(self.top, "its sink folded away")
+        self._guard.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._guard.__exit__(None, None, None)
         self._hook.remove()
         self._hook = None
 

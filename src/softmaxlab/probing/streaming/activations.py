@@ -9,7 +9,7 @@ import pandas
 import torch
 from torch import Tensor, nn
 
-from softmaxlab.probing.streaming.sites import Site
+from softmaxlab.probing.streaming.sites import Site, all_blocks
 from softmaxlab.probing.streaming.tracker import ForwardTracker, SequenceLayout
 
 SAMPLED = 1 << 16  # entries, evenly spaced, that the median of a pass is taken from
@@ -20,8 +20,7 @@ class Activations:
     """The largest |h| of each layer over all tokens that are not padding."""
 
     def __init__(self, top: nn.Module, sites: list[Site], tracker: ForwardTracker) -> None:
-        firsts = {site.block: site for site in reversed(sites) if not site.cross}
-        self._layers = dict(sorted(firsts.items(), key=lambda pair: pair[1].layer))
+        self._layers = {block.block: block for block in all_blocks(top, sites)}
         self._tracker = tracker
         self._records: dict[str, dict[str, Any]] = {}
         self._hooks = [top.get_submodule(name).register_forward_hook(self._hook(name)) for name in self._layers]
@@ -34,9 +33,15 @@ class Activations:
         self._records.clear()
 
     def table(self) -> pandas.DataFrame:
-        """One row per layer; `position` counts from the first token that is not padding."""
-        rows = [self._row(layer, name) for layer, name in enumerate(self._layers) if name in self._records]
-        return pandas.DataFrame(rows, columns=list(COLUMNS))
+        """One row per layer; `position` counts from the first token that is not padding.
+
+        `.attrs["unseen"]` lists the layers of the language model whose hidden states were not seen.
+        """
+        seen = [block for name, block in self._layers.items() if name in self._records]
+        table = pandas.DataFrame([self._row(block.layer, block.block) for block in seen], columns=list(COLUMNS))
+        missing = (block for name, block in self._layers.items() if name not in self._records)
+        table.attrs["unseen"] = [block.layer for block in missing if block.reads_text]
+        return table
 
     def _row(self, layer: int, name: str) -> dict[str, Any]:
         record = self._records[name]
@@ -55,11 +60,11 @@ class Activations:
     def _hook(self, name: str):
         def after(_: nn.Module, args: tuple, output: Any) -> None:
             h = output[0] if isinstance(output, tuple) else output
-            site = self._layers[name]
-            if not (self._tracker.running(site) and isinstance(h, Tensor) and h.dim() == 3):
+            block = self._layers[name]
+            if not (self._tracker.running(block) and isinstance(h, Tensor) and h.dim() == 3):
                 return
-            layout = self._tracker.latest[site.name]
-            if h.shape[:2] == layout.counted.shape:  # attention within windows has a batch of its own
+            layout = self._tracker.tokens(block, h.shape[0], h.shape[1], h.device)
+            if layout is not None:
                 with torch.no_grad():
                     self._add(name, h.detach().float(), layout)
 

@@ -16,6 +16,7 @@ from softmaxlab.errors import SpecError
 
 TILE = 1 << 19  # scores in a tile: 2 MB, which a core's cache holds
 HIDDEN = -1e30  # finite, so that 0 · HIDDEN = 0; far below any score
+ARGUMENTS = frozenset({"dropout", "scaling", "is_causal", "position_bias", "softcap", "s_aux"})  # those that are used
 HARMLESS = frozenset({  # arguments that change no weight, or whose effect the mask already has
     "sliding_window", "position_ids", "cache_position", "position_embeddings", "deterministic", "use_cache",
     "past_key_values", "output_attentions", "output_hidden_states", "output_router_logits", "return_dict",
@@ -137,12 +138,22 @@ def read(
     if causal and key.shape[2] > rows:  # an empty static cache: what lies beyond the queries is not filled yet
         key, value = key[:, :, :rows], value[:, :, :rows]
         position_bias = None if position_bias is None else position_bias[..., :rows]
-    if attention_mask is not None and attention_mask.shape[-1] > key.shape[2]:
-        attention_mask = attention_mask[..., : key.shape[2]]
+    if attention_mask is not None:
+        attention_mask = _whole_mask(module, attention_mask, rows, key.shape[2])
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     return AttentionCall(
         module, query, key, value, attention_mask, scale, causal, softcap, position_bias, s_aux, dropout
     )
+
+
+def _whole_mask(module: nn.Module, mask: Tensor, rows: int, keys: int) -> Tensor:
+    """A mask [B or 1, H or 1, Tq, Tk], also where all queries share a row of it."""
+    if mask.dim() != 4 or mask.shape[-2] not in (1, rows):
+        raise SpecError(
+            f"{type(module).__name__} gives attention a mask of shape {list(mask.shape)}, expected [sequence, head, "
+            f"{rows} queries, {keys} keys]; only its own attention can be measured (eager=True, --eager)"
+        )
+    return mask[..., :keys].expand(-1, -1, rows, -1)
 
 
 def is_hidden(mask: Tensor) -> Tensor:

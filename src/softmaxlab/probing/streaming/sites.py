@@ -1,13 +1,15 @@
 """Where a transformer attends: its attention modules, the models that own them, and the blocks they sit in.
 
-A site is a module that calls the attention registry of transformers. Sites are numbered in the order of
-`named_modules`, which is the order of depth; cross-attention is counted apart. `layer_idx` would not do: it collides
-in encoder–decoders and is None in vision models.
+A site is a module that calls the attention registry of transformers. Its layer is the number that the model's own list
+of layers gives it, so that in a model that attends in some layers only, `model.layers.3` is 3. Where there are several
+lists, those of the language model come first, and each goes on where the one before ended: decoder layers behind
+encoder layers. Cross-attention is numbered apart. Several sites in a layer, and sites outside of any list, are counted.
+`layer_idx` would not do: it collides in encoder–decoders and is None in vision models.
 """
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -32,6 +34,7 @@ class Site:
     cross: bool
     block: str  # the layer of the model it is part of, for instance "model.layers.3"
     owners: tuple[Any, ...]  # the models around it, from the innermost out
+    reads_text: bool = True  # False in the vision or audio part of a model that also reads text
 
     @property
     def kind(self) -> str:
@@ -62,20 +65,90 @@ def sites(model: nn.Module) -> list[Site]:
 
 def numbered(top: Any, attends: Callable[[nn.Module], bool]) -> list[Site]:
     """The modules of a model that attend, as sites."""
-    sites, count = [], {True: 0, False: 0}
-    for name, module in top.named_modules():
-        if not attends(module):
-            continue
-        cross = _is_cross(name, module)
-        sites.append(Site(name, module, count[cross], cross, _block(name), _owners(top, name)))
-        count[cross] += 1
-    return sites
+    attending = [(name, module) for name, module in top.named_modules() if attends(module)]
+    language = _language_part(top)
+    is_text = {name: name.startswith(language) for name, _ in attending}
+    if not any(is_text.values()):
+        is_text = dict.fromkeys(is_text, True)
+    attending.sort(key=lambda pair: not is_text[pair[0]])  # stable
+    layers: dict[str, int] = {}
+    for cross in (False, True):
+        layers |= _layer_numbers(top, [name for name, module in attending if _is_cross(name, module) == cross])
+    return [
+        Site(name, module, layers[name], _is_cross(name, module), _block(name), _owners(top, name), is_text[name])
+        for name, module in attending
+    ]
+
+
+def text_sites(sites: list[Site]) -> list[Site]:
+    """The sites of self-attention that read text."""
+    return [site for site in sites if site.reads_text and not site.cross]
 
 
 def blocks(model: nn.Module) -> dict[str, nn.Module]:
     """The layers of the model that hold a self-attention site, in order."""
     top = root(model)
     return {site.block: top.get_submodule(site.block) for site in sites(model) if not site.cross}
+
+
+def all_blocks(top: Any, sites: list[Site]) -> list[Site]:
+    """Every layer of the lists that hold a self-attention site, as if it were a site itself; some may not attend."""
+    places: dict[str, Site] = {}
+    for site in sites:
+        if site.cross:
+            continue
+        prefix, number = _list_of(site.block)
+        if number is None or not _is_own_number(site, sites):
+            places.setdefault(site.block, replace(site, name=site.block))
+            continue
+        for i in range(len(top.get_submodule(prefix))):
+            name = f"{prefix}.{i}"
+            block = Site(
+                name, top.get_submodule(name), site.layer - number + i, False, name, site.owners, site.reads_text
+            )
+            places.setdefault(name, block)
+    return sorted(places.values(), key=lambda block: block.layer)
+
+
+def _layer_numbers(top: Any, names: list[str]) -> dict[str, int]:
+    """Name of a site → layer."""
+    lists: dict[str, list[tuple[str, int | None]]] = {}
+    for name in names:
+        prefix, number = _list_of(_block(name))
+        lists.setdefault(prefix, []).append((name, number))
+    layers, start = {}, 0
+    for prefix, members in lists.items():
+        numbers = [number for _, number in members if number is not None]
+        if len(set(numbers)) == len(members):
+            layers |= {name: start + number for name, number in members if number is not None}
+            start += len(top.get_submodule(prefix))
+        else:
+            layers |= {name: start + i for i, (name, _) in enumerate(members)}
+            start += len(members)
+    return layers
+
+
+def _is_own_number(site: Site, sites: list[Site]) -> bool:
+    """Whether a site is the only one of its layer, whose number it then has."""
+    return sum(other.block == site.block and not other.cross for other in sites) == 1
+
+
+def _list_of(block: str) -> tuple[str, int | None]:
+    """The list that a block is an entry of, and its number there; no number for a block that is in no list."""
+    prefix, _, number = block.rpartition(".")
+    return (prefix, int(number)) if number.isdigit() else (prefix, None)
+
+
+def _language_part(top: Any) -> str:
+    """The path of the language model, if the model also sees or hears; empty for all others."""
+    parts = getattr(top.config, "sub_configs", {})
+    if top.config.is_encoder_decoder or len(parts) < 2:
+        return ""
+    try:
+        decoder = top.get_decoder()
+    except (AttributeError, NotImplementedError, RecursionError):
+        return ""
+    return next((name for name, module in top.named_modules() if module is decoder), "")
 
 
 def output_map(model: nn.Module, site: Site) -> nn.Module:

@@ -9,6 +9,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from softmaxlab.errors import SpecError
 from softmaxlab.probing.streaming.tiles import TileStatistics
 from softmaxlab.probing.streaming.tracker import SequenceLayout
 
@@ -87,7 +88,9 @@ def _visibility(source: Source, counted: Tensor) -> tuple[Tensor, Tensor]:
             visible[:, tile] = width
             queries_of_key[:, :width] += counted[:, tile].sum(dim=-1, keepdim=True)
         else:
-            shown = (~hidden[:, 0]).float().expand(B, -1, -1)  # what is visible is so to all heads
+            if hidden.shape[1] > 1 and (hidden != hidden[:, :1]).any():
+                raise SpecError("a mask hides different keys from different heads, which is not measured: use --eager")
+            shown = (~hidden[:, 0]).float().expand(B, -1, -1)
             visible[:, tile] = shown.sum(dim=-1)
             queries_of_key[:, :width] += (counted[:, None, tile] @ shown)[:, 0]
     return visible, queries_of_key

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from softmaxlab.errors import SpecError
 from softmaxlab.probing.streaming.call import is_hidden
+from softmaxlab.probing.streaming.output_check import ONLY_READS, is_muted
 from softmaxlab.probing.streaming.sites import Site
 
 _NEW = ("decoder_input_ids", "decoder_inputs_embeds", "input_ids", "inputs_embeds")  # what a cache grows by
@@ -30,6 +31,7 @@ class ForwardInputs:
     end: int  # tokens in it afterwards
     ids: Tensor | None
     encodes: bool  # the model holds an encoder and a decoder, and `ids` are the encoder's
+    shape: tuple[int, int] | None  # [B, T] of what the model reads; of the decoder's input, if it has one
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +45,7 @@ class SequenceLayout:
     offset: int  # position of the call's first key
     start: int  # position of the call's first query
     ids: Tensor | None  # tokens of the call's new keys [B, new]
+    is_self: bool = True
 
     @property
     def origin(self) -> Tensor:
@@ -68,14 +71,18 @@ class ForwardTracker:
         names = list(inspect.signature(owner.forward).parameters)
 
         def before(_: Any, args: tuple, kwargs: dict) -> None:
+            if is_muted():
+                return
             inputs = _read_inputs({**dict(zip(names, args)), **kwargs}, "decoder_input_ids" in names)
             if not self.inputs:
                 self._begin(id(owner), inputs)
             self.inputs[id(owner)] = inputs
 
         def after(*_: Any) -> None:
-            self.inputs.pop(id(owner), None)
+            if not is_muted():
+                self.inputs.pop(id(owner), None)
 
+        setattr(before, ONLY_READS, True)
         handles = (
             owner.register_forward_pre_hook(before, with_kwargs=True),
             owner.register_forward_hook(after, always_call=True),
@@ -96,7 +103,25 @@ class ForwardTracker:
 
     def running(self, site: Site) -> bool:
         """Whether this pass is measured. No pass runs when checkpointed activations are computed again, backwards."""
-        return id(site.owners[0]) in self.inputs and self._measured
+        return id(site.owners[0]) in self.inputs and self._measured and not is_muted()
+
+    def tokens(self, block: Site, B: int, T: int, device: torch.device) -> SequenceLayout | None:
+        """The layout of the tokens that leave a block, also one that does not attend; None where they are others.
+
+        Attention within windows has a batch of its own, for instance.
+        """
+        batch = self.inputs[id(block.owners[0])].shape
+        if batch is not None and batch != (B, T):
+            return None
+        inside = [name for name in self.latest if name.startswith(f"{block.block}.") and self.latest[name].is_self]
+        if inside and self.latest[inside[0]].counted.shape == (B, T):
+            return self.latest[inside[0]]
+        return None if batch is None else self._self_layout(block, B, T, T, None, device)
+
+    def batch(self, site: Site) -> tuple[int, int] | None:
+        """The shape [B, T] of what the innermost model around a site reads; None if that is not known."""
+        inputs = self.inputs.get(id(site.owners[0]))
+        return None if inputs is None or inputs.encodes else inputs.shape
 
     def layout(
         self, site: Site, shape: tuple[int, int, int, int], mask: Tensor | None, device: torch.device
@@ -115,7 +140,7 @@ class ForwardTracker:
         queries = _window(self._padding(site, "mask"), B, start, rows, device)
         real = _window(self._padding(site, "encoder_mask"), B, 0, keys, device)
         new, ids = (real, self._ids(site, (B, keys))) if start == 0 else (torch.zeros_like(real), None)
-        return SequenceLayout(queries, real.int().argmax(dim=-1), real, new, 0, start, ids)
+        return SequenceLayout(queries, real.int().argmax(dim=-1), real, new, 0, start, ids, is_self=False)
 
     def _self_layout(
         self, site: Site, B: int, rows: int, keys: int, mask: Tensor | None, device: torch.device
@@ -123,8 +148,8 @@ class ForwardTracker:
         start = self.inputs[id(site.owners[0])].past
         offset, end = max(0, start + rows - keys), start + rows
         padding = self._padding(site, "mask")
-        if padding is None and mask is not None:
-            padding = self._from_mask(site, mask, B, start, end)
+        if padding is None and (prepared := self._prepared(site, mask)) is not None:
+            padding = self._from_mask(site, prepared, B, start, end)
         whole = _window(padding, B, 0, end, device)
         position = torch.arange(offset, offset + keys, device=device)
         real = _window(whole, B, offset, keys, device)
@@ -139,6 +164,18 @@ class ForwardTracker:
             if mask is None or (isinstance(mask, Tensor) and mask.dim() == 2):
                 return mask
         return None
+
+    def _prepared(self, site: Site, mask: Tensor | None) -> Tensor | None:
+        """The mask that was prepared further out and given to the innermost model around a site; None if none was.
+
+        The one that attention received, `mask`, may hide more: the keys that a sparse index left out.
+        """
+        given = self.inputs[id(site.owners[0])].mask
+        parts = list(given.values()) if isinstance(given, dict) else [given]
+        masks = [part for part in parts if isinstance(part, Tensor) and part.dim() == 4]
+        if len(masks) == 1:
+            return masks[0]
+        return mask if masks else None
 
     def _from_mask(self, site: Site, mask: Tensor, B: int, start: int, end: int) -> Tensor:
         """Padding [B, end] read off a prepared mask [B, 1, Tq, Tk]: a token that is real is seen by some query.
@@ -167,8 +204,9 @@ def _read_inputs(arguments: dict[str, Any], encodes: bool) -> ForwardInputs:
     _refuse_packed(arguments.get("position_ids"), arguments.get("attention_mask"))
     new = next((arguments[name] for name in _NEW if isinstance(arguments.get(name), Tensor)), None)
     end = past if new is None else past + new.shape[1]
+    shape = None if new is None else (new.shape[0], new.shape[1])
     return ForwardInputs(
-        arguments.get("attention_mask"), arguments.get("encoder_attention_mask"), past, end, ids, encodes
+        arguments.get("attention_mask"), arguments.get("encoder_attention_mask"), past, end, ids, encodes, shape
     )
 
 

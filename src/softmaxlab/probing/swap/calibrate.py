@@ -51,7 +51,7 @@ def calibrated(model: nn.Module, map: str, batches: Iterable[Any]) -> dict[str, 
         progress = stack.enter_context(Progress(len(left), f"calibrating {map}"))
         for name, target in left.items():
             biases[name] = _solve(map, _read(model, states[name], runs), target).float()
-            stack.enter_context(use_weights(states[name], weights_of(map, lambda name=name: biases[name]), False))
+            stack.enter_context(use_weights(states[name], weights_of(map, lambda call, name=name: biases[name]), False))
             progress.advance()
     return biases
 

@@ -13,8 +13,10 @@ from softmaxlab.probing.streaming.attach import SiteState, WeightFunction
 from softmaxlab.probing.streaming.call import AttentionCall
 
 
-def weights_of(map: str, bias: Callable[[], Tensor] | None = None, per_row: bool = False) -> WeightFunction:
-    """The weights of `map`; `bias` gives b [head] at every call; `per_row`: b = −log of the keys that a query sees."""
+def weights_of(
+    map: str, bias: Callable[[AttentionCall], Tensor] | None = None, per_row: bool = False
+) -> WeightFunction:
+    """The weights of `map`; `bias` gives b [head] of every call; `per_row`: b = −log of the keys that a query sees."""
     if MAPS[map].features is not None:
         return _feature_weigher(map)
 
@@ -22,7 +24,7 @@ def weights_of(map: str, bias: Callable[[], Tensor] | None = None, per_row: bool
         χ, visible = _scores(call, rows, keys)
         if per_row:
             χ = χ - _log_count(χ, visible)
-        b = 0.0 if per_row else None if bias is None else bias().to(χ.device)
+        b = 0.0 if per_row else None if bias is None else bias(call).to(χ.device)
         if call.sink is None:
             return weights(map, χ, mask=visible, bias=b)
         return weights(map, *_beside_sink(call.sink, χ, visible), bias=b)[..., :-1]
@@ -31,14 +33,16 @@ def weights_of(map: str, bias: Callable[[], Tensor] | None = None, per_row: bool
 
 
 @contextmanager
-def use_weights(state: SiteState, weigh: WeightFunction | None, leaks_weight: bool) -> Iterator[None]:
-    """A site computes with `weigh` until the block ends."""
-    before = state.weigh, state.leaks_weight
-    state.weigh, state.leaks_weight = weigh, leaks_weight
+def use_weights(
+    state: SiteState, weigh: WeightFunction | None, leaks_weight: bool, is_softmax: bool = False
+) -> Iterator[None]:
+    """Compute a site's weights with `weigh` until the block ends; `is_softmax`: they must be the model's own."""
+    before = state.weigh, state.leaks_weight, state.is_softmax
+    state.weigh, state.leaks_weight, state.is_softmax = weigh, leaks_weight, is_softmax or weigh is None
     try:
         yield
     finally:
-        state.weigh, state.leaks_weight = before
+        state.weigh, state.leaks_weight, state.is_softmax = before
 
 
 def _feature_weigher(map: str) -> WeightFunction:

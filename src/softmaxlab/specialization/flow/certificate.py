@@ -52,7 +52,7 @@ class Looked:
     all. `exhausted` means that even the most samples left the answer open.
     """
 
-    found: dict[str, Any]
+    facts: dict[str, Any]
     velocity: Velocity
     sets: range = range(0)
     points: int = 0
@@ -89,31 +89,31 @@ def certificate(velocity: Velocity, half: np.ndarray, last: np.ndarray, tau: flo
     """The certificate of a flow that was at `half` at τ/2 and at `last` at τ. Every `look` has samples of its own."""
     moved = _shares(velocity, last, last - half)
     slope = velocity(tau, last)
-    found: dict[str, Any] = {"tau": tau, "moved": moved, "gradient": float(np.linalg.norm(slope))}
+    facts: dict[str, Any] = {"tau": tau, "moved": moved, "gradient": float(np.linalg.norm(slope))}
     if max(moved.values()) > MOVED:
-        told = _told("moving", f"it moved by {_worst(moved)} since tau = {tau / 2:g}")
-        return Looked(found | told, velocity)
+        verdict = _verdict("moving", f"it moved by {_worst(moved)} since tau = {tau / 2:g}")
+        return Looked(facts | verdict, velocity)
     values, vectors = _eigen(-velocity.jacobian(tau, last), velocity, last)
     own = _largest(velocity, last, vectors @ ((vectors.T @ slope) * _reach(values, AHEAD * tau)))
-    found |= {"drift": own, "eigenvalue_own": float(values[0])}
+    facts |= {"drift": own, "eigenvalue_own": float(values[0])}
     if own > DRIFT:
-        told = _told("moving", f"its gradient would move it by {own:.1%} until tau = {10 * tau:g}")
-        return Looked(found | told, velocity)
-    return around(velocity, last, tau, look, found)
+        verdict = _verdict("moving", f"its gradient would move it by {own:.1%} until tau = {10 * tau:g}")
+        return Looked(facts | verdict, velocity)
+    return around(velocity, last, tau, look, facts)
 
 
 def other_way(looked: Looked, velocity: Velocity, ends: Sequence[np.ndarray], last: np.ndarray) -> dict[str, Any]:
     """The certificate of a minimum at `last`, given where flows over other samples from the same start end."""
     apart = max(_largest(velocity, last, end - last) for end in ends)
-    found = looked.found | {"apart": apart}
+    facts = looked.facts | {"apart": apart}
     if apart <= APART:
-        return found
+        return facts
     why = f"over other samples the flow from the same start ends {apart:.0%} away: take more samples"
-    return found | _told("undersampled", why)
+    return facts | _verdict("undersampled", why)
 
 
-def around(velocity: Velocity, y: np.ndarray, tau: float, look: int, found: dict[str, Any]) -> Looked:
-    """Judge a state that rests on the flow's own samples by independent ones; `found` is what is known of it.
+def around(velocity: Velocity, y: np.ndarray, tau: float, look: int, facts: dict[str, Any]) -> Looked:
+    """Judge a state that rests on the flow's own samples by independent ones; `facts` are what is known of it.
 
     To go to their rest point, their slope has to be known well also where it is clearly not 0.
     """
@@ -138,7 +138,7 @@ def around(velocity: Velocity, y: np.ndarray, tau: float, look: int, found: dict
     curvature = within if beside is None else _joint(within, beside, one)
     values, errors = curvature.values, curvature.errors
     pulls, pull_errors = mean_and_error(slopes)
-    found = found | {
+    facts = facts | {
         "eigenvalue": float(values[0]),
         "eigenvalue_error": float(errors[0]),
         "escape_time": float(-1 / values[0]) if values[0] < 0 else None,
@@ -150,23 +150,23 @@ def around(velocity: Velocity, y: np.ndarray, tau: float, look: int, found: dict
     curved = f"the smallest eigenvalue is {values[0]:.2g} ± {errors[0]:.1g}"
     way, exhausted = None, False
     if curvature.escapes(T):
-        told = _told("saddle", f"{curved}, so it leaves in a time of about {-1 / values[0]:.3g}")
+        verdict = _verdict("saddle", f"{curved}, so it leaves in a time of about {-1 / values[0]:.3g}")
         way = curvature.vectors[:, 0]
     elif not curvature.stays(T):
         least = int(np.argmin(values - SURE * errors))
         unsure = f"{values[least]:.2g} ± {errors[least]:.1g}"
-        told = _told("undersampled", f"an eigenvalue is {unsure}: more samples must tell its sign")
+        verdict = _verdict("undersampled", f"an eigenvalue is {unsure}: more samples must tell its sign")
         exhausted = True
     elif error > KNOWN:
-        told = _told("undersampled", f"independent samples know its step to {error:.1%} only: take more samples")
+        verdict = _verdict("undersampled", f"independent samples know its step to {error:.1%} only: take more samples")
         exhausted = step - SURE * error < STEP
     elif step > STEP:
-        told = _told("undersampled", f"independent samples would move it by {step:.1%}: take more samples")
+        verdict = _verdict("undersampled", f"independent samples would move it by {step:.1%}: take more samples")
     else:
-        told = _told("minimum", f"{curved}, and independent samples would move it by {step:.2%}")
+        verdict = _verdict("minimum", f"{curved}, and independent samples would move it by {step:.2%}")
     slope = one.joined(*velocity.split(pulls[None]))[0]
-    looked = Looked(found | told, one, sets, points, slope, -curvature.hessian, way, exhausted)
-    looked.found["samples_independent"] = looked.samples
+    looked = Looked(facts | verdict, one, sets, points, slope, -curvature.hessian, way, exhausted)
+    looked.facts["samples_independent"] = looked.samples
     return looked
 
 
@@ -229,7 +229,7 @@ def _finer(velocity: Velocity, points: int, slope: bool) -> int:
     return more if small and more > points else 0
 
 
-def _told(kind: str, why: str) -> dict[str, str]:
+def _verdict(kind: str, why: str) -> dict[str, str]:
     heads = {
         "moving": "still moving",
         "saddle": "at a saddle",

@@ -78,12 +78,12 @@ def follow(spec: FlowSettings, run: Run) -> Path:
     half, last = path.rows[grid == end / 2][0], path.rows[-1]
     looked, exhausted = certificate(velocity, half, last, end), False
     for look in range(1, LOOKS):
-        kind = looked.found["kind"]
+        kind = looked.facts["kind"]
         longer = (LONGER if kind == "moving" else 2) * end
         if spec.until != "rest" or kind == "minimum" or longer > LONGEST or (exhausted and looked.exhausted):
             break
         exhausted = looked.exhausted
-        if kind == "moving" and max(looked.found["moved"].values()) <= CREEPS and negligible_r(velocity, last):
+        if kind == "moving" and max(looked.facts["moved"].values()) <= CREEPS and negligible_r(velocity, last):
             looked, longer = around(velocity, last, end, look - 1, {}), 2 * end
         own = 0 if negligible_r(velocity, last) and not _in_r(looked) else first.own
         if looked.slope is None or looked.jacobian is None:
@@ -101,7 +101,7 @@ def follow(spec: FlowSettings, run: Run) -> Path:
             return path
         end, half, last = longer, more[-2], more[-1]
         looked = certificate(velocity, half, last, end, look)
-    path.certificate = looked.found
+    path.certificate = looked.facts
     if spec.until == "tau_end" and path.certificate["kind"] == "minimum":
         path.certificate = other_way(looked, velocity, [_other_end(velocity, end, run, k) for k in range(OTHERS)], last)
     return path

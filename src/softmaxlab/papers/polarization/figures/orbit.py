@@ -40,8 +40,8 @@ class Orbit(FigureSpec):
     reports: ClassVar[str] = (
         "As functions of the strength Γ the weights of both losses are the same; square stops at finite Γ"
     )
-    presets: ClassVar[dict[str, dict[str, Any]]] = {"quick": {"compared": 12}, "paper": {}}
-    cost: ClassVar[dict[str, str]] = {"quick": "2 s", "paper": "4 s"}
+    presets: ClassVar[dict[str, dict[str, Any]]] = {"quick": {}, "paper": {}}
+    cost: ClassVar[dict[str, str]] = {"quick": "4 s", "paper": "4 s"}
 
     p: Annotated[int, Field(ge=2, le=500)] = 6
     norm: Annotated[float, Field(ge=1)] = 4.0  # of β*

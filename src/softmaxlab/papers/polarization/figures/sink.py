@@ -52,6 +52,11 @@ class Sink(FigureSpec):
         "paper": {"tokens": 32, "scales": (0.0, 0.01, 0.03, 0.1, 0.3, 1.0), "draws": 32},
     }
     cost: ClassVar[dict[str, str]] = {"quick": "2 s", "paper": "60 s"}
+    # 16 tokens and 4 draws in place of 32 and 32: a share of rows at A ~ N has a standard error of about .1
+    quick_within: ClassVar[dict[str, float]] = {
+        "share of rows at token 0, A(0) ~ 1·N": 0.2,
+        "share of draws with every row at token 0, A(0) ~ 1·N": 0.1,
+    }
 
     tokens: Annotated[int, Field(ge=2, le=64)] = 16
     scales: Scales = (0.0, 0.1, 1.0)
@@ -96,6 +101,15 @@ class Sink(FigureSpec):
             points=self.points,
             rtol=self.rtol,
         )
+
+    @staticmethod
+    def summarize(result: Result) -> dict[str, float]:
+        at_0 = dict(zip(result["scale"].tolist(), result["winner"] == 0))
+        return {
+            "share of rows at token 0, A(0) = 0": float(at_0[0.0].mean()),
+            "share of rows at token 0, A(0) ~ 1·N": float(at_0[1.0].mean()),
+            "share of draws with every row at token 0, A(0) ~ 1·N": float(at_0[1.0].all(axis=-1).mean()),
+        }
 
     @staticmethod
     def draw(result: Result) -> "matplotlib.figure.Figure":

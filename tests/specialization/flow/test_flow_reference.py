@@ -9,7 +9,7 @@ import pytest
 import softmaxlab as sl
 
 sp = sl.specialization
-REFERENCE = json.loads((Path(__file__).parents[1] / "reference" / "specialization.json").read_text())
+REFERENCE = json.loads((Path(__file__).parents[2] / "reference" / "specialization.json").read_text())
 LOSSES = REFERENCE["fig5_left_flow"]
 RELATIVE, ABSOLUTE = 0.02, 3e-3  # both sides have sampling errors of 1e-3, and may stop on a slope
 ONE_EACH, TANGLED = 0.250, 0.335  # softmax-1 with four heads: one head for each feature, or each head three features

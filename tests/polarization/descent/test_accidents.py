@@ -11,9 +11,9 @@ from softmaxlab.core import jit
 from softmaxlab.core.result import Outcome
 from softmaxlab.polarization import Descent
 from softmaxlab.polarization.descent.compiled.gradient import HUGE
+from tests.polarization.descent.test_compiled import difference
 from tests.polarization.descent_cases import fields
 from tests.polarization.plain_loop import weights
-from tests.polarization.test_descent_kernels import difference
 
 LOGISTIC = fields("logistic", "softmax", "value")
 LONG_GROWTH = 1e-9  # rounding grows with the parameters, over a hundred orders of magnitude

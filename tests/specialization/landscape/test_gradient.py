@@ -23,7 +23,7 @@ from softmaxlab.specialization.priors import Discrete, FlippingSpike, Gaussian, 
 from tests.specialization.expansion import tensor
 
 EXACT = 1e-13  # rounding of autograd
-REFERENCE = json.loads((Path(__file__).parents[1] / "reference" / "specialization.json").read_text())
+REFERENCE = json.loads((Path(__file__).parents[2] / "reference" / "specialization.json").read_text())
 FIXED_POINT = 1e-9  # the reference was solved to 1e-12
 ERRORS = 5  # standard errors between a quasi-random mean and its limit
 MAPS = ("softmax", "softmax1", "bayes_softmax")

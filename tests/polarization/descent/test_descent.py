@@ -8,8 +8,8 @@ import softmaxlab as sl
 from softmaxlab.polarization import Descent, descend_many
 from softmaxlab.polarization.descent.compiled.engines import Full, Reduced
 from softmaxlab.polarization.descent.numpy_engine import Plain
+from tests.polarization.descent.test_compiled import LR, OF_TORCH, SAME, difference
 from tests.polarization.descent_cases import fields
-from tests.polarization.test_descent_kernels import LR, OF_TORCH, SAME, difference
 
 LOGISTIC = fields("logistic", "softmax", "value")
 TWO_WAYS = 1e-13  # the same quantity by two formulas

@@ -13,7 +13,7 @@ import pytest
 import softmaxlab as sl
 from softmaxlab.polarization import Descent
 
-RUNS = json.loads((Path(__file__).parents[1] / "reference" / "polarization_descent.json").read_text())["runs"]
+RUNS = json.loads((Path(__file__).parents[2] / "reference" / "polarization_descent.json").read_text())["runs"]
 TOLERANCE = 1e-9  # the authors add 1e-10 to denominators; everything else agrees to 1e-12
 # |a| chatters round 0 with a kink there: a change of 1e-15 at the start moves the end by 5.5e-5 in the authors' own run
 CHAOTIC, CHAOTIC_FROM, CHAOTIC_TOLERANCE = "norm_logistic_L1Normalization", 5000, 5e-4
