@@ -95,7 +95,8 @@ def _is_figure(owned: type) -> bool:
 
 def _own_claims() -> Iterator[ClaimFacts]:
     for module in plugins.modules():
-        for claim in vars(module).get("CLAIMS", ()):
+        listed = vars(module).get("CLAIMS")
+        for claim in listed if isinstance(listed, tuple) else ():  # a program may also import the mapping of that name
             yield ClaimFacts(claim.id, claim.source, claim.place, claim.statement, str(claim.expected), module.__name__)
 
 
