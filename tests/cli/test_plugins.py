@@ -140,19 +140,14 @@ def test_the_laws_pick_up_a_plugin_map_and_refute_a_false_fact(tmp_path):
 
 @pytest.fixture
 def copy_with_cubic(tmp_path):
-    """A copy of the package with one new file and one new line in the registry."""
+    """A copy of the package with one new file of maps."""
     package = tmp_path / "src" / "softmaxlab"
     shutil.copytree(PROJECT / "src" / "softmaxlab", package, ignore=shutil.ignore_patterns("__pycache__"))
-    (package / "attention" / "cubic.py").write_text(CUBIC_FILE)
-    catalogue = package / "attention" / "catalogue.py"
-    text = catalogue.read_text()
-    assert "    uniform.MAPS,\n" in text
-    text = text.replace("    uniform.MAPS,\n", "    uniform.MAPS,\n    cubic.MAPS,\n")
-    catalogue.write_text(text.replace("    bayes_softmax,\n", "    bayes_softmax,\n    cubic,\n"))
+    (package / "attention" / "maps" / "cubic.py").write_text(CUBIC_FILE)
     return {"PYTHONPATH": str(tmp_path / "src")}
 
 
-def test_one_file_and_one_line_make_a_map(copy_with_cubic):
+def test_one_file_makes_a_map(copy_with_cubic):
     done = laws(**copy_with_cubic)
     assert done.returncode == 0, done.stdout
     assert " passed" in done.stdout

@@ -332,8 +332,11 @@ def test_the_check_agrees_and_would_notice(capsys, folder, monkeypatch):
 @pytest.mark.parametrize("method", ["prefix", "bias"])
 def test_mitigation_prints_its_cost_in_float_and_int8(capsys, folder, method):
     found = told(capsys, str(folder), *SMALL, "--mitigate", method)["mitigation"]
-    assert [row["what"].split(",")[0].split(" ")[0] for row in found["rows"]] == ["float", "int8", "int8"]
+    assert [row["what"].split(",")[0].split(" ")[0] for row in found["rows"]] == ["float", *["int8"] * 6]
     assert all(np.isfinite(row["loss_change"]) and row["se"] >= 0 for row in found["rows"])
+    by_scales = {row["what"]: row["loss_change"] for row in found["rows"]}
+    assert {"int8, one scale per token for inputs", "int8, one scale per token and per channel"} <= set(by_scales)
+    assert "per token and channel" in found["who"]
 
 
 def test_pruning_gives_the_redundancy_curve(capsys, folder):
@@ -603,6 +606,16 @@ def test_ctrl_c_in_the_middle_of_a_real_process(folder):
 
 
 # a real model
+
+
+def test_sampled_queries_have_their_standard_error(capsys, folder):
+    found = told(capsys, str(folder), *SMALL, "--queries", "16")
+    assert found["settings"]["queries"] == 16
+    assert all(0 < row["entropy_sampling_se"] < row["entropy"] for row in found["heads"])
+    assert "entropy_sampling_se" not in told(capsys, str(folder), *SMALL)["heads"][0]
+    refused(capsys, "--queries must be at least 16, got 3", str(folder), "--queries", "3")
+    refused(capsys, "--queries samples what --statistics full", str(folder), "--queries", "16", "--statistics", "fast")
+    refused(capsys, "--eager and --queries exclude each other", str(folder), "--queries", "16", "--eager")
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ LOGISTIC = figure_two()
 SQUARE = LOGISTIC | {"loss": "square"}
 TO_BALANCE = 1e-6  # how well the recorded times of a default flow balance, a tenth of what is tolerated
 NEAR = 1e-6  # a closed form against central differences
+CONSERVED = 1e-10  # each step conserves Σa up to round-off, whatever its error; processors differ by a few 1e-12
 
 
 def certified(result) -> dict:
@@ -74,7 +75,7 @@ def test_a_wrong_tolerance_breaks_what_is_conserved(loss, map):
 
 def test_the_sum_of_scores_alone_would_notice_nothing():
     found = certified(simulate(flow("square", "softmax", "value", 1, t_end=1e3, rtol=1e-2)))
-    assert found["invariants"]["Σa"] < 1e-12
+    assert found["invariants"]["Σa"] < CONSERVED
     assert found["invariants"][BALANCE] > TRUSTED
 
 

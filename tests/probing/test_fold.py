@@ -8,7 +8,7 @@ from softmaxlab.errors import SpecError
 from softmaxlab.probing import text
 from softmaxlab.probing.interventions.fold_sink import fold_sink
 from softmaxlab.probing.interventions.prune import pruned
-from softmaxlab.probing.interventions.quantise import LEVELS, linear_maps, quantise, quantised
+from softmaxlab.probing.interventions.quantise import LEVELS, dynamic_int8, linear_maps, quantise, quantised
 from softmaxlab.probing.interventions.sink_constants import Constants
 from softmaxlab.probing.interventions.sink_prefix import Prefix
 from softmaxlab.probing.load import load
@@ -229,3 +229,51 @@ def test_a_prefix_closes_most_of_the_gap_of_a_real_model(demo_cache):
     assert free.mean < FREE
     closed = (spoiled.perplexity - folded.perplexity) / (spoiled.perplexity - whole.perplexity)
     assert closed > CLOSED
+
+
+def test_scales_per_token_and_channel_round_each_by_itself():
+    model = build("llama")
+    before = {name: map.weight.clone() for name, map in linear_maps(model).items()}
+    with quantised(model, scales="token_channel"):
+        for name, map in linear_maps(model).items():
+            allowed = before[name].abs().amax(dim=1, keepdim=True) / LEVELS / 2
+            assert ((map.weight - before[name]).abs() <= allowed * (1 + EXACT)).all()
+    assert all(torch.equal(map.weight, before[name]) for name, map in linear_maps(model).items())
+    with pytest.raises(SpecError, match="unknown scales 'chanel'"), quantised(model, scales="chanel"):
+        pass
+
+
+def test_one_massive_token_spoils_the_others_only_with_one_scale_per_tensor():
+    torch.manual_seed(0)
+    model, inputs = build("llama"), torch.stack(ids(1, 24))
+    norm = model.model.layers[0].input_layernorm
+    massive = norm.register_forward_hook(lambda module, args, out: out * torch.tensor([1e4] + [1.0] * 23)[:, None])
+    with torch.no_grad():
+        exact = model(inputs).logits[:, 1:]
+        errors = {}
+        for scales in ("tensor", "token", "token_channel"):
+            with quantised(model, scales=scales):
+                errors[scales] = float((model(inputs).logits[:, 1:] - exact).abs().mean())
+    massive.remove()
+    assert errors["tensor"] > 5 * errors["token"] > 0
+    assert errors["token_channel"] < 1.2 * errors["token"]
+
+
+def test_torchs_int8_kernels_take_the_place_of_the_maps_and_leave_it():
+    model, inputs = build("llama"), torch.stack(ids(2, 12))
+    maps = linear_maps(model)
+    with torch.no_grad():
+        exact = model(inputs).logits
+        with dynamic_int8(model):
+            rounded = model(inputs).logits
+            assert linear_maps_are_int8(model, maps)
+        assert torch.equal(model(inputs).logits, exact)
+    relative = float((rounded - exact).norm() / exact.norm())
+    assert 1e-4 < relative < 0.5
+    assert {name: id(map) for name, map in linear_maps(model).items()} == {name: id(map) for name, map in maps.items()}
+    with pytest.raises(SpecError, match=r"is no plain nn\.Linear"), dynamic_int8(build("gpt2")):
+        pass
+
+
+def linear_maps_are_int8(model, maps) -> bool:
+    return all("quantized" in type(model.get_submodule(name)).__module__ for name in maps)

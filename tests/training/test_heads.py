@@ -33,7 +33,7 @@ def test_checkpoint_gives_the_weights_of_its_heads(tmp_path):
 @pytest.mark.parametrize("map", ["softmax", "softmax1", "sigmoid", "relu"])
 def test_report_of_a_checkpoint_equals_plain_measures(map):
     weights = attention_weights(trained(map))
-    table = from_weights(weights, nowhere=map == "softmax1")
+    table = from_weights(weights, leaks_weight=map == "softmax1")
     total = weights.sum(axis=-1)
     some = (weights != 0).any(axis=-1)  # relu may leave a query without weight
     np.testing.assert_allclose(table["total"], total.mean(axis=(2, 3)).ravel(), atol=REPORTED)

@@ -41,8 +41,8 @@ def read(count: int, bias: float, scores: list[float]) -> Attention:
 
 def show(state: Attention) -> dict[str, Any]:
     """Everything that the page shows of a state."""
-    told = {"pattern": view.pattern(state), "sentence": view.sentence(state), "message": ""}
-    return told | kept(NAME, state.query(), state.spec())
+    outputs = {"pattern": view.pattern(state), "sentence": view.sentence(state), "message": ""}
+    return outputs | kept(NAME, state.query(), state.spec())
 
 
 def register(app: Dash) -> None:

@@ -47,10 +47,10 @@ def picture(id: str, title: str, height: int, caption: Any = None, className: st
 
 def page(name: str, title: str, lede: str, controls: list, pictures: list) -> html.Div:
     """Title, one sentence, controls beside pictures, and the panel that reproduces the view."""
-    told = html.P("", id=f"{name}-sentence", className="sentence", role="status")
+    sentence = html.P("", id=f"{name}-sentence", className="sentence", role="status")
     message = html.P("", id=f"{name}-message", className="message", role="alert")
     head = html.Header([html.H1(title), html.P(lede, className="lede")], className="head")
-    body = html.Div([told, *pictures, again(name)], className="pictures")
+    body = html.Div([sentence, *pictures, again(name)], className="pictures")
     aside = html.Div(controls, className="controls", role="group")
     return html.Div([head, message, html.Div([aside, body], className="columns"), dcc.Store(id=f"{name}-link")])
 
@@ -82,8 +82,8 @@ def links(name: str, query: str) -> dict[str, str]:
 
 def kept(name: str, query: str, spec: Spec, after: str = "print(result)") -> dict[str, Any]:
     """The outputs of `again` that a spec fills, by the part's name."""
-    told = {"link": query, "command": command(spec), "python": python(spec, after)}
-    return told | links(name, query)
+    texts = {"link": query, "command": command(spec), "python": python(spec, after)}
+    return texts | links(name, query)
 
 
 def _named(label: str) -> Any:

@@ -58,8 +58,8 @@ def sentence(state: Polarization) -> str:
     end = f"time 10^{state.horizon:g}" if state.optimizer == "flow" else f"{result['step'][-1]:,} steps"
     winner = int(s.argmax())
     others = np.delete(s, winner)
-    told = f"After {end}, token {winner} has weight {s[winner]:.4f}"
-    return f"{told}; the next one has {others.max():.4f}."
+    sentence = f"After {end}, token {winner} has weight {s[winner]:.4f}"
+    return f"{sentence}; the next one has {others.max():.4f}."
 
 
 def simplex(state: Polarization, others: list[Result] | None = None) -> go.Figure:
@@ -161,8 +161,8 @@ def _strength(state: Polarization, result: Result) -> go.Figure:
 
 def _has_bound(state: Polarization, result: Result) -> bool:
     """Theorem 3.3b is about the flow of softmax from equal scores and values that differ."""
-    told = state.map == "softmax" and state.optimizer == "flow" and "strength" in result
-    return told and len(set(state.a)) == 1 and len(set(state.u)) == state.p
+    is_exact = state.map == "softmax" and state.optimizer == "flow" and "strength" in result
+    return is_exact and len(set(state.a)) == 1 and len(set(state.u)) == state.p
 
 
 def _bound(state: Polarization, result: Result) -> go.Figure:

@@ -86,8 +86,8 @@ def show(state: Polarization) -> dict[str, Any]:
     figures = {name: figure or no_update for name, figure in drawn.items()}
     boxes = {f"{name}-box": HIDDEN if figure is None else SHOWN for name, figure in drawn.items()}
     boxes["simplex-box"] = SHOWN if view.has_simplex(state) else HIDDEN
-    told = {"values-title": view.title("values", state), "sentence": view.sentence(state), "message": ""}
-    return figures | boxes | told | kept(NAME, state.query(), state.spec())
+    outputs = {"values-title": view.title("values", state), "sentence": view.sentence(state), "message": ""}
+    return figures | boxes | outputs | kept(NAME, state.query(), state.spec())
 
 
 def shaped(values: dict[str, Any], starts: tuple[float, ...]) -> dict[str, Any]:

@@ -40,8 +40,8 @@ def heads(state: Probe, saved: Saved) -> go.Figure:
     z = _table(saved, state)
     drawn = figure("head", "layer")
     limits = {"zmin": 0, "zmax": 1} if state.statistic in SHARES else {}
-    told = "layer %{y}, head %{x}: %{z:.3f}<extra></extra>"
-    drawn.add_heatmap(z=z, colorscale=HEAT, hovertemplate=told, xgap=1, ygap=1, colorbar=_bar(), **limits)
+    hover = "layer %{y}, head %{x}: %{z:.3f}<extra></extra>"
+    drawn.add_heatmap(z=z, colorscale=HEAT, hovertemplate=hover, xgap=1, ygap=1, colorbar=_bar(), **limits)
     at = {"x0": state.head - 0.5, "x1": state.head + 0.5, "y0": state.layer - 0.5, "y1": state.layer + 0.5}
     drawn.add_shape(type="rect", **at, line={"color": TOKENS[1], "width": 3})
     drawn.update_yaxes(autorange="reversed")
@@ -59,10 +59,10 @@ def sentence(state: Probe, saved: Saved) -> str:
     rows = saved.heads(state.subject)
     row = next(row for row in rows if (row["layer"], row["head"]) == (state.layer, state.head))
     value = row[state.statistic]
-    told = "unknown" if value is None else f"{value:.3f}"
+    shown = "unknown" if value is None else f"{value:.3f}"
     others = [other[state.statistic] for other in rows if other[state.statistic] is not None]
     middle = f"; the median head has {np.median(others):.3f}" if others else ""
-    return f"Layer {state.layer}, head {state.head}: {state.statistic.replace('_', ' ')} {told}{middle}."
+    return f"Layer {state.layer}, head {state.head}: {state.statistic.replace('_', ' ')} {shown}{middle}."
 
 
 def head_title(state: Probe, saved: Saved) -> str:
@@ -90,11 +90,11 @@ def _pattern(state: Probe, saved: Saved, weights: list[list[float]]) -> go.Figur
     names = [f"{i}: {_visible(token)}" for i, token in enumerate(saved.tokens[: len(w)])]
     shown = np.where(w == 0, np.nan, np.sqrt(w.clip(min=0)))
     z = [[None if np.isnan(x) else float(x) for x in row] for row in shown]
-    told = "query %{y}<br>key %{x}<br>weight %{customdata:.4f}<extra></extra>"
+    hover = "query %{y}<br>key %{x}<br>weight %{customdata:.4f}<extra></extra>"
     ticks = {"tickvals": [0, 0.1**0.5, 0.5**0.5, 1], "ticktext": ["0", "0.1", "0.5", "1"]}
     bar = _bar() | ticks
     drawn.add_heatmap(
-        z=z, x=names, y=names, customdata=w, zmin=0, zmax=1, colorscale=HEAT, hovertemplate=told, colorbar=bar
+        z=z, x=names, y=names, customdata=w, zmin=0, zmax=1, colorscale=HEAT, hovertemplate=hover, colorbar=bar
     )
     drawn.update_layout(margin={"l": 110, "b": 110})
     drawn.update_yaxes(autorange="reversed", tickfont_size=10, title="")

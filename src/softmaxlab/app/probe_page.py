@@ -32,8 +32,8 @@ PARTS = ("heads", "pattern", "pattern-title", *KEPT)
 
 def layout(state: Probe, root: Path) -> html.Div:
     """The page in a state, or in the nearest one there is; without any result it says how to write one."""
-    saved, state, told = nearest(state, root)
-    message = [html.P(told, className="message", role="alert")] if told else []
+    saved, state, problem = nearest(state, root)
+    message = [html.P(problem, className="message", role="alert")] if problem else []
     if saved is None:
         return html.Div([*message, page(NAME, "Probe", LEDE, [], [])])
     pictures = [
@@ -53,14 +53,14 @@ def nearest(state: Probe, root: Path) -> tuple[Saved | None, Probe, str]:
         view.check(state, saved)
         return saved, state, ""
     except SpecError as error:
-        told = str(error)
+        problem = str(error)
     for name in (state.result, *results.names(root)):
         try:
             saved = results.load(root, name)
-            return saved, view.fitted(state, saved), told
+            return saved, view.fitted(state, saved), problem
         except SpecError:
             continue
-    return None, state, told
+    return None, state, problem
 
 
 def _controls(state: Probe, saved: Saved, known: list[str]) -> list:

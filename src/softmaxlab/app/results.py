@@ -70,8 +70,8 @@ def load(root: Path, name: str) -> Saved:
 
 @lru_cache(maxsize=2)
 def _names(root: Path, _when: int) -> tuple[str, ...]:
-    found = [path for depth in range(DEEPEST + 1) for path in root.glob("*/" * depth + DOCUMENT)]
-    inside = [path for path in found if path.resolve().is_relative_to(root.resolve()) and _is_ours(path)]
+    paths = [path for depth in range(DEEPEST + 1) for path in root.glob("*/" * depth + DOCUMENT)]
+    inside = [path for path in paths if path.resolve().is_relative_to(root.resolve()) and _is_ours(path)]
     return tuple(sorted(str(path.parent.relative_to(root)) for path in inside))
 
 
@@ -88,9 +88,9 @@ def _load(folder: Path, name: str, _changed: int) -> Saved:
     report = json.loads((folder / DOCUMENT).read_text(encoding="utf-8"))
     drawn = _beside(folder, PATTERNS)
     saved = {"tokens": [], "patterns": {}} | (json.loads(drawn.read_text(encoding="utf-8")) if drawn else {})
-    found = Saved(name, report, _profile(_beside(folder, PROFILE)), saved["tokens"], saved["patterns"])
-    _check(found)
-    return found
+    result = Saved(name, report, _profile(_beside(folder, PROFILE)), saved["tokens"], saved["patterns"])
+    _check(result)
+    return result
 
 
 def _check(saved: Saved) -> None:

@@ -75,14 +75,14 @@ def _layout(name: str, state, root: Path) -> html.Div:
 def listen(port: int) -> socket.socket:
     """A socket on that port, or the next free one; port 0 is any."""
     for candidate in [port] if port == 0 else [*range(port, min(port + TRIES, 65536)), 0]:
-        found = socket.socket()
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener = socket.socket()
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            found.bind((HOST, candidate))
-            found.listen()
-            return found
+            listener.bind((HOST, candidate))
+            listener.listen()
+            return listener
         except OSError:
-            found.close()
+            listener.close()
     raise SpecError(f"no port from {port} on is free on {HOST}")
 
 

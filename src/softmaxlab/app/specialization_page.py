@@ -44,12 +44,12 @@ def layout(state: Specialization) -> html.Div:
         ],
         className="card player",
     )
-    told = html.Figcaption("Lines: where each head came from. Dots: where it is. Crosses: the values of the signal.")
+    caption = html.Figcaption("Lines: where each head came from. Dots: where it is. Crosses: the values of the signal.")
     pictures = [
         player,
         html.Div(
             [
-                picture(f"{NAME}-plane", "Heads in the plane of two spikes", HEIGHT, told),
+                picture(f"{NAME}-plane", "Heads in the plane of two spikes", HEIGHT, caption),
                 picture(f"{NAME}-loss", "Loss, and the Bayes risk (dotted)", HEIGHT),
             ],
             className="grid",

@@ -76,8 +76,8 @@ def limit(x: np.ndarray, y: np.ndarray, name: str, place: str = "bottom center")
     text = [""] * len(x)
     text[int(0.65 * len(x))] = name
     line = {"color": NEUTRAL, "dash": "dot", "width": 2}
-    told: dict[str, Any] = {"mode": "lines+text", "text": text, "textposition": place, "textfont": {"size": 12}}
-    return go.Scatter(x=x.tolist(), y=_plain(y), name=name, line=line, **told)
+    options: dict[str, Any] = {"mode": "lines+text", "text": text, "textposition": place, "textfont": {"size": 12}}
+    return go.Scatter(x=x.tolist(), y=_plain(y), name=name, line=line, **options)
 
 
 def _plain(y: np.ndarray) -> list[float | None]:

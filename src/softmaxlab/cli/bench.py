@@ -27,15 +27,15 @@ def command(
     json: Json = False,
 ) -> None:
     """Run the benchmarks of the clone that softmaxlab comes from: ours against the plain way, and their ratio."""
-    found = _benchmarks(FOLDER if folder is None else user_folder("--folder", folder), folder is None)
+    benchmarks = _benchmarks(FOLDER if folder is None else user_folder("--folder", folder), folder is None)
     for name in names or ():
-        if name not in found:
-            raise unknown("benchmark", name, found)
+        if name not in benchmarks:
+            raise unknown("benchmark", name, benchmarks)
     tables = {}
-    for name in names or found:
+    for name in names or benchmarks:
         if sys.stderr.isatty():
-            typer.echo(f"running {found[name]}, about a minute …", err=True)
-        tables[name] = _rows(name, found[name])
+            typer.echo(f"running {benchmarks[name]}, about a minute …", err=True)
+        tables[name] = _rows(name, benchmarks[name])
     if json:
         print_json([{"benchmark": name} | row for name, table in tables.items() for row in table])
         return

@@ -31,9 +31,6 @@ def command(
     """
     import dataclasses
 
-    from softmaxlab.core.progress import Progress
-    from softmaxlab.papers import records
-    from softmaxlab.papers.claim import Check, check, refine
     from softmaxlab.papers.index import claims
 
     if figures:
@@ -41,7 +38,13 @@ def command(
         return
     if write and not refined:
         raise typer.BadParameter("it stores what --refined makes: give both", param_hint="--write")
-    wanted = [claim for claim in claims(ids or ()) if (claim.slow and not claim.live) or not refined]
+    named = claims(ids or ())  # first: a misspelt id is refused before anything heavy is imported
+
+    from softmaxlab.core.progress import Progress
+    from softmaxlab.papers import records
+    from softmaxlab.papers.claim import Check, check, refine
+
+    wanted = [claim for claim in named if (claim.slow and not claim.live) or not refined]
     checks: list[Check] = []
     with Progress(len(wanted), "claims") as progress:
         for claim in wanted:

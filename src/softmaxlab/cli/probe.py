@@ -17,6 +17,7 @@ EXAMPLES = (
     "  ·  softmaxlab probe smollm2 --swap softmax1:-5 --swap sparsemax"
     "  ·  softmaxlab probe gpt2 --compare distilgpt2 --json"
     "  ·  softmaxlab probe owner/name --revisions step1000,step143000"
+    "  ·  softmaxlab probe ./folder --length 131072 --samples 1 --queries 1024"
     "  ·  softmaxlab probe smollm2 --plugin mymodule --swap mymap"
 )
 INTERRUPTED = 130
@@ -40,6 +41,9 @@ Layers = Annotated[str | None, Option(metavar="0-5,11", help="Show only these in
 Seed = Annotated[int, Option(metavar="N", help="Where the text is cut.")]
 Statistics = Annotated[
     str, Option(metavar="full|fast", help="fast: without sparsity, effective keys and sink positions.")
+]
+Queries = Annotated[
+    int | None, Option(metavar="N", help="Measure N queries of each sequence, drawn at random: for long ones.")
 ]
 Eager = Annotated[bool, Option("--eager", metavar=FLAG, help="Through the model's own weights, if it cannot switch.")]
 Folder = Annotated[str | None, Option("--out", metavar="FOLDER", help="Write tables, pictures and a page here.")]
@@ -82,6 +86,7 @@ def command(
     layers: Layers = None,
     seed: Seed = 0,
     statistics: Statistics = "full",
+    queries: Queries = None,
     eager: Eager = False,
     out: Folder = None,
     format: Format = "csv",
@@ -110,7 +115,7 @@ def command(
     chosen = options.ProbeOptions(
         model=model, text=text, length=length, samples=samples, bos=cast(Any, bos), eps=eps, device=device,
         device_map=device_map, dtype=dtype, batch_size=batch_size, layers=options.parse_layers(layers), seed=seed,
-        statistics=cast(Any, statistics), eager=eager, compare=tuple(compare or ()),
+        statistics=cast(Any, statistics), queries=queries, eager=eager, compare=tuple(compare or ()),
         swap=options.parse_swaps(swap or (), bias), mitigate=cast(Any, mitigate), check=check, prune=prune,
         rule=cast(Any, rule), compare_logits=compare_logits,
         revisions=options.parse_revisions(revisions), attention=options.parse_heads(attention),

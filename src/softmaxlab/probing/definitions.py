@@ -3,6 +3,7 @@
 from softmaxlab.measure.thresholds import KEY_SHARE, SINK_VISIBILITY
 
 ERROR = "…_se"
+SAMPLING = "_sampling_se"
 _POOLED = "mean over all queries of all sequences that are not padding, the first query included"
 DEFINITIONS = {
     "layer": "self-attention layer, from 0 in the order of the model's modules (an encoder's before a decoder's)",
@@ -26,6 +27,7 @@ DEFINITIONS = {
     ),
     "first_layer, last_layer": "of a sink: the first and the last layer in which its position and token are a sink",
     ERROR: "standard error of the mean, with sequences as the independent samples",
+    f"…{SAMPLING}": "standard error that comes from measuring a sample of the queries (queries=N) instead of all",
     "sink keys": f"keys with α_k > ε that at least {SINK_VISIBILITY:.0%} of the queries see",
 }
 FAST = ("sink", "entropy", "total", "empty", "sink_value", "sink_output", "sink_sequences")

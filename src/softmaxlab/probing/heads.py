@@ -1,7 +1,7 @@
 """The heads of a model on batches of text: `measure_heads` runs the model once and returns every table."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pandas
@@ -30,6 +30,8 @@ class HeadTables:
     tokens: int  # that went into the model, padding not counted
     interrupted: bool = False
     loss: Loss | None = None
+    tokens_by_layer: pandas.DataFrame = field(default_factory=pandas.DataFrame)  # sinks and massive ones
+    sequences: int = 0
     logits: dict[str, Any] | None = None  # how far measuring moved the output of the first batch, if it was compared
 
 
@@ -68,13 +70,23 @@ def measure_heads(
     eager: bool = False,
     with_loss: bool = False,
     compare_logits: bool = True,
+    queries: int | None = None,
 ) -> HeadTables:
     """Return all tables over batches of model inputs. Ctrl-C ends it early with what there is, and without a loss."""
     batches = list(batches)
     if not batches:
         raise SpecError("batches must hold at least one batch, got none")
     interrupted, tokens, sums = False, 0, []
-    watcher = watch(model, statistics=statistics, eps=eps, eager=eager, compare_logits=compare_logits)
+    keeps_tokens = statistics == "full" and not eager
+    watcher = watch(
+        model,
+        statistics=statistics,
+        eps=eps,
+        eager=eager,
+        queries=queries,
+        tokens=keeps_tokens,
+        compare_logits=compare_logits,
+    )
     try:
         with evaluating(model), torch.no_grad(), watcher, Progress(len(batches), "batches") as progress:
             for batch in batches:
@@ -94,7 +106,11 @@ def measure_heads(
     profile, sinks = (watcher.profile(), watcher.sinks()) if statistics == "full" else (empty, empty)
     tables = (watcher.report(), watcher.report("cross"), watcher.activations(), profile, sinks)
     loss = Loss.from_sums(sums) if with_loss and not interrupted else None
-    return HeadTables(*tables, eps=eps, tokens=tokens, interrupted=interrupted, loss=loss, logits=watcher.logits)
+    extra: Any = {"logits": watcher.logits}
+    extra["sequences"] = max(tally.closed().sequences for tally in watcher.tallies.values())
+    if keeps_tokens:
+        extra["tokens_by_layer"] = watcher.tokens()
+    return HeadTables(*tables, eps=eps, tokens=tokens, interrupted=interrupted, loss=loss, **extra)
 
 
 def _tokens(batch: Batch) -> int:

@@ -15,21 +15,23 @@ from softmaxlab.measure.thresholds import SINK_EPS
 from softmaxlab.probing.interventions.fold_sink import METHODS
 from softmaxlab.probing.interventions.prune import RULES, Rule
 from softmaxlab.probing.load import DTYPES
+from softmaxlab.probing.streaming.sampled_rows import FEWEST
 from softmaxlab.probing.swap.biases import CALIBRATED, CALIBRATES, LOG_N, PER_ROW
 from softmaxlab.probing.text import DEFAULT, Bos
 from softmaxlab.probing.watch import Statistics
 
 EXCLUSIVE = (  # pairs of options that cannot be used together
-    ("eager", "swap"), ("eager", "mitigate"), ("eager", "prune"), ("eager", "check"), ("device", "device_map"),
+    ("eager", "swap"), ("eager", "mitigate"), ("eager", "prune"), ("eager", "check"), ("eager", "queries"),
+    ("device", "device_map"),
     ("revisions", "compare"), ("revisions", "swap"), ("revisions", "mitigate"), ("revisions", "prune"),
     ("revisions", "check"),
 )  # fmt: skip
 MOST_LAYERS = 10_000  # more than any model has
 LARGEST = 2**31  # of a whole number: beyond, no tensor has room, and no generator takes the seed
-SMALLEST = {"length": 2, "samples": 1, "batch_size": 1, "seed": 0, "prune": 1}
+SMALLEST = {"length": 2, "samples": 1, "batch_size": 1, "seed": 0, "prune": 1, "queries": FEWEST}
 RECORDED = (  # options that a report records one by one
-    "bos", "eps", "seed", "batch_size", "statistics", "eager", "device", "device_map", "mitigate", "prune", "rule",
-    "compare_logits",
+    "bos", "eps", "seed", "batch_size", "statistics", "queries", "eager", "device", "device_map", "mitigate", "prune",
+    "rule", "compare_logits",
 )  # fmt: skip
 
 
@@ -75,7 +77,8 @@ class ProbeOptions:
 
     `compare`, `swap` and `revisions` are measured as further subjects; `attention` names heads (layer, head) whose
     patterns are kept; `mitigate`, `prune` and `check` add parts to the report; `layers` limits the printed table.
-    `rule` says how heads are removed. `compare_logits` stops the probe if measuring changes the model's output.
+    `queries` measures a sample of each sequence's queries. `rule` says how heads are removed. `compare_logits` stops
+    the probe if measuring changes the model's output.
     """
 
     model: str
@@ -91,6 +94,7 @@ class ProbeOptions:
     layers: tuple[int, ...] | None = None
     seed: int = 0
     statistics: Statistics = "full"
+    queries: int | None = None
     eager: bool = False
     compare: tuple[str, ...] = ()
     swap: tuple[SwapOption, ...] = ()
@@ -117,6 +121,8 @@ class ProbeOptions:
             value = getattr(self, name)
             if value is not None and value not in known:
                 raise unknown(option_name(name), value, known)
+        if self.queries is not None and self.statistics == "fast":
+            raise SpecError("--queries samples what --statistics full computes; fast reads no single query")
         if self.rule != "none" and self.prune is None:
             raise SpecError(f"--rule {self.rule} says how --prune N removes heads, and N is missing")
         for one, other in EXCLUSIVE:

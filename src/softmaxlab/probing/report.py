@@ -25,11 +25,12 @@ from softmaxlab.errors import SpecError, unknown
 from softmaxlab.probing.compare import compare_tables
 from softmaxlab.probing.heads import HeadTables
 from softmaxlab.probing.recommendations import kept_positions, recommendations
+from softmaxlab.probing.streaming.tokens import TokenKind, token_mask
 from softmaxlab.probing.summary import Subject, column_definitions, heads_table, layers_table, summary
 
 SCHEMA = 1
 PROFILE_ROWS = 10**6  # a longer profile keeps log-spaced positions in its file, all of the first ones
-TABLES = ("heads", "cross", "activations", "profile")
+TABLES = ("heads", "cross", "activations", "profile", "tokens")
 PICTURES = ("sink", "sparsity", "entropy", "activations", "profile", "attention")
 DOCUMENT, SINKS, PATTERNS, PAGE = "report.json", "sinks.json", "patterns.json", "index.html"
 PACKAGES = ("softmaxlab", "torch", "transformers", "tokenizers", "numpy", "pandas")
@@ -76,13 +77,27 @@ class ProbeReport:
         return [summary(subject, self.eps) for subject in self.subjects]
 
     def tables(self) -> dict[str, pandas.DataFrame]:
-        """The tables heads, cross, activations and profile of all subjects."""
+        """The tables heads, cross, activations, profile and tokens of all subjects."""
         return {
             "heads": self._joined(heads_table),
             "cross": self._joined(lambda tables: tables.cross),
             "activations": self._joined(lambda tables: tables.activations),
             "profile": _thinned(self._joined(lambda tables: tables.profile)),
+            "tokens": self._joined(lambda tables: tables.tokens_by_layer),
         }
+
+    @property
+    def tokens(self) -> pandas.DataFrame:
+        """Which tokens of which sequences are sinks or massive in the first subject, by layer, with their text."""
+        table = self.subjects[0].tables.tokens_by_layer
+        if table.empty:
+            return table
+        return table.assign(text=[self.token_text(id) if id >= 0 else None for id in table["token"]])
+
+    def token_mask(self, kind: TokenKind = "any", layer: int | None = None) -> np.ndarray:
+        """Mask [sequence, position] of the first subject's sink or massive tokens, in one layer or in any."""
+        tables = self.subjects[0].tables
+        return token_mask(tables.tokens_by_layer, tables.sequences, max(self.text["lengths"]), kind, layer)
 
     def document(self) -> dict[str, Any]:
         """The JSON document: plain values only, NaN as null."""

@@ -20,8 +20,9 @@ from softmaxlab.probing.head_similarity import redundancy
 from softmaxlab.probing.heads import HeadTables, measure_heads
 from softmaxlab.probing.inference import evaluating, forward
 from softmaxlab.probing.interventions.fold_sink import fold_sink
+from softmaxlab.probing.interventions.learned_sinks import LearnedSinks
 from softmaxlab.probing.interventions.prune import prune, pruned
-from softmaxlab.probing.interventions.quantise import quantised
+from softmaxlab.probing.interventions.quantise import dynamic_int8, lacks_int8, quantised
 from softmaxlab.probing.interventions.sink_constants import Constants
 from softmaxlab.probing.interventions.sink_prefix import Prefix
 from softmaxlab.probing.load import Loaded, load
@@ -159,7 +160,7 @@ class ProbeSession:
         options, has_loss = self.options, not lacks_loss(loaded.model)
         return measure_heads(
             loaded.model, inputs.batches, options.statistics, options.eps, options.eager, has_loss,
-            options.compare_logits,
+            options.compare_logits, options.queries,
         )  # fmt: skip
 
     def _measure_model(self) -> None:
@@ -264,10 +265,21 @@ class ProbeSession:
             gap = add("int8 (W8A8, one scale per tensor)")
         with quantised(model), folded:
             left = add(f"int8, {method}")
+        with quantised(model, scales="token"):
+            add("int8, one scale per token for inputs")
+        with quantised(model, scales="token_channel"):
+            fine = add("int8, one scale per token and per channel")
+        if not lacks_int8(model):
+            with dynamic_int8(model):
+                add("int8 kernels of torch (torch.ao, dynamic, one scale per tensor)")
+            with dynamic_int8(model), folded:
+                add(f"int8 kernels of torch, {method}")
         closed = (gap - left) / gap if gap > 0 else math.nan
         tokens = [self.report.token_text(token) for token in getattr(folded, "tokens", ())]
         part = {"method": method, "rows": rows, "gap_closed": closed, "tokens": tokens}
-        self.report.parts["mitigation"] = part | {"nothing": _why_nothing(folded, gap)}
+        who = f"Int8 with one scale per tensor costs {gap:+.3f} nats, per token and channel {fine:+.3f}: "
+        who += "the mitigation is for kernels with one scale per tensor." if gap > fine else "none is needed here."
+        self.report.parts["mitigation"] = part | {"nothing": _why_nothing(folded, gap), "who": who}
 
     def _prune(self) -> None:
         """Measure how alike heads are, and the loss without the least needed; they are chosen on text of their own."""
@@ -281,7 +293,7 @@ class ProbeSession:
         self.report.parts["pruning"] = curve.astype(object).where(curve.notna(), None).to_dict("records")
 
 
-def _why_nothing(folded: Prefix | Constants, gap: float) -> str:
+def _why_nothing(folded: Prefix | Constants | LearnedSinks, gap: float) -> str:
     """Why there is nothing to fold or to close; empty if there is."""
     if isinstance(folded, Constants) and not any(bool(part.heads.any()) for part in folded.constants.values()):
         return f"nothing to fold: no head has a sink score above {SINK_EPS:g} on the text fitted on"

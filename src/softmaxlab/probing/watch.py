@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Literal
 
 import pandas
+import torch
 from torch import Tensor, nn
 
 from softmaxlab.errors import SpecError, unknown
@@ -25,13 +26,16 @@ from softmaxlab.probing.streaming.fast import fast_sums
 from softmaxlab.probing.streaming.output_check import OutputCheck
 from softmaxlab.probing.streaming.output_use import OutputUse
 from softmaxlab.probing.streaming.pattern import pattern_sums
+from softmaxlab.probing.streaming.sampled_rows import FEWEST, SampledRows
 from softmaxlab.probing.streaming.sites import Site, root
 from softmaxlab.probing.streaming.sums import sums_of, value_sums
 from softmaxlab.probing.streaming.tables import Measured, heads_table, profile_table, sinks_table
 from softmaxlab.probing.streaming.tally import Tally
 from softmaxlab.probing.streaming.tiles import TileStatistics, softmax_tile, weights_tile
+from softmaxlab.probing.streaming.tokens import KEY, tokens_table
 from softmaxlab.probing.streaming.tracker import ForwardTracker
 
+SINK_COLUMNS = ["sequence", "position", "token", "sink_heads", "sink_weight"]
 Statistics = Literal["full", "fast"]
 
 
@@ -42,7 +46,10 @@ class watch:
     `every` counts forward passes of the outermost model, of training and of evaluation alike, each micro-batch for
     itself (`generate` is one pass), and measures each N-th; `SinkMonitor` and `SinkCallback` count optimizer steps.
     `eps`: the weight above which a key counts as a sink of a sequence. `eager`:
-    through the weights that the model itself returns, for models whose attention cannot be replaced.
+    through the weights that the model itself returns, for models whose attention cannot be replaced. `queries`: in
+    longer calls of softmax attention measure a sample of so many queries, drawn from `seed`; each mean then has its
+    standard error in a column `…_sampling_se`. `tokens=True` keeps which tokens of which sequences are
+    sinks or massive.
 
     The first pass runs once more without us: if its output is not the same (`logits` says how far apart they are), a
     SpecError stops it, because another model would be measured. `compare_logits=False` leaves that out.
@@ -55,6 +62,9 @@ class watch:
         statistics: Statistics = "full",
         eps: float = SINK_EPS,
         eager: bool = False,
+        queries: int | None = None,
+        seed: int = 0,
+        tokens: bool = False,
         compare_logits: bool = True,
     ) -> None:
         if statistics not in ("full", "fast"):
@@ -63,6 +73,12 @@ class watch:
             raise SpecError(f"every must be a whole number from 1, got {every!r}")
         if not 0 < eps < 1:
             raise SpecError(f"eps must lie between 0 and 1, got {eps!r}")
+        if queries is not None and not (isinstance(queries, int) and queries >= FEWEST):
+            raise SpecError(f"queries must be a whole number from {FEWEST}, or None for all, got {queries!r}")
+        if tokens and (statistics == "fast" or eager):
+            raise SpecError("tokens=True needs statistics='full' and the model's own forward, not eager=True")
+        self._keeps_tokens = tokens
+        self.queries, self._generator = queries, torch.Generator().manual_seed(seed)
         self.model, self.every, self.statistics, self.eps, self.eager = model, every, statistics, eps, eager
         self.compare_logits = compare_logits
         self.tallies: dict[str, Tally] = {}
@@ -78,6 +94,7 @@ class watch:
             self._tracker = ForwardTracker(sites, self.every)
             stack.callback(self._tracker.close)
             self._activations = Activations(root(self.model), sites, self._tracker)
+            self._activations.massive = [] if self._keeps_tokens else None
             stack.callback(self._activations.close)
             self._use = OutputUse(root(self.model), [] if self.eager else sites)
             stack.callback(self._use.close)
@@ -122,7 +139,7 @@ class watch:
         """
         table = heads_table(self._measured(kind), self.statistics)
         gated = table["module"].isin(self._use.changed())
-        for column in ("sink_output", "sink_output_se"):
+        for column in [name for name in table.columns if name.startswith("sink_output")]:
             table[column] = table[column].mask(gated)
         table.attrs["gated"] = sorted(set(table.loc[gated, "module"]))
         return table
@@ -139,6 +156,19 @@ class watch:
         """The largest |h| after each layer, where it stands, and how far it is from the median."""
         return self._activations.table()
 
+    def tokens(self) -> pandas.DataFrame:
+        """Which tokens of which sequences are sinks or massive, by layer; needs `tokens=True`."""
+        if not self._keeps_tokens:
+            raise SpecError("tokens are kept by watch(model, tokens=True)")
+        parts = []
+        for layer, _, tally in self._measured("self"):
+            rows = torch.cat(tally.sink_tokens) if tally.sink_tokens else torch.empty(0, 5)
+            parts.append(pandas.DataFrame(rows.numpy(), columns=SINK_COLUMNS).assign(layer=layer))
+        sinks = pandas.concat(parts, ignore_index=True) if parts else pandas.DataFrame(columns=[*SINK_COLUMNS, "layer"])
+        whole = dict.fromkeys(("sequence", "position", "token", "layer"), int)
+        massive = pandas.DataFrame(self._activations.massive or [], columns=[*KEY, "activation"])
+        return tokens_table(sinks.astype(whole), massive.astype(whole))
+
     def _measured(self, kind: str) -> Measured:
         if kind not in ("self", "cross"):
             raise unknown("kind", kind, ("self", "cross"))
@@ -152,6 +182,10 @@ class watch:
         layout = self._tracker.layout(state.site, call.shape, call.mask, call.q.device)
         if state.gain is None:
             self._use.add(state.site, out)
+        whole, sample = layout, self._sample(state, call)
+        if sample is not None:
+            call, out = call.of_queries(sample.index), out.index_select(1, sample.index)
+            layout = replace(layout, counted=layout.counted.index_select(1, sample.index))
 
         def measure(rows: slice, keys: int, counted: Tensor) -> TileStatistics:
             if state.weigh is None:
@@ -160,8 +194,18 @@ class watch:
             return replace(tile, max_logit=call.scores(rows, keys).amax(dim=-1))
 
         fast = fast_sums(call, layout) if self.statistics == "fast" and state.weigh is None else None
-        sums, first, total = fast or sums_of(call, layout, measure)
-        self._tally(state.site).add(sums | value_sums(call.v, layout, first, total, out), layout)
+        sums, first, total = fast or sums_of(call, layout, measure, sample)
+        tally = self._tally(state.site)
+        tally.add(sums | value_sums(call.v, layout, first, total, out, sample), whole)
+        if sample is not None:
+            tally.add_variance(sample.variance)
+
+    def _sample(self, state: SiteState, call: AttentionCall) -> SampledRows | None:
+        """The queries of a call that are measured; None for all of them."""
+        rows = call.lengths[0]
+        if self.queries is None or rows <= self.queries or state.weigh is not None or self.statistics == "fast":
+            return None
+        return SampledRows.draw(rows, self.queries, self._generator, call.q.device)
 
     def _add_weights(self, site: Site, weights: Tensor) -> None:
         if self._tracker.running(site):
@@ -171,4 +215,5 @@ class watch:
             self._tally(site).add(pattern_sums(weights, layout, hasattr(site.module, "sinks")), layout)
 
     def _tally(self, site: Site) -> Tally:
-        return self.tallies.setdefault(site.name, Tally(self.eps))
+        new = Tally(self.eps, sink_tokens=[] if self._keeps_tokens else None)
+        return self.tallies.setdefault(site.name, new)

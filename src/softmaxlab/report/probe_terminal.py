@@ -180,6 +180,7 @@ def _mitigation(report: ProbeReport) -> None:
         typer.echo(f"  {part['nothing']}")
     if not math.isnan(part["gap_closed"]):
         typer.echo(f"  share of the int8 gap that is closed: {part['gap_closed']:.0%}")
+    typer.echo(f"  {part['who']}")
     typer.echo(f"  fitted on {report.text['calibration']}")
 
 

@@ -7,6 +7,7 @@ from softmaxlab.papers.specialization.claim_flows import finished
 from softmaxlab.papers.specialization.claims import heads as claims_heads
 from softmaxlab.papers.specialization.claims import losses as claims_losses
 from softmaxlab.papers.specialization.claims import phases as claims_phases
+from softmaxlab.papers.specialization.claims import pruning as claims_pruning
 from softmaxlab.papers.specialization.head_paths import sign_patterns
 from softmaxlab.specialization import FlippingSpike, Flow, OneHotSpikes, OrderParameters, SingleLocation, random_start
 
@@ -78,7 +79,5 @@ def test_25_softmax1_has_two_minima_with_a_head_for_each_feature():
 
 
 def test_26_rule_of_rescaling_decides_what_can_be_pruned():
-    assert (
-        claims_losses.rescaling_does_not_matter(claims_losses.Pruned(claims_losses.ONE_RUN, ("bayes_softmax",))).verdict
-        is Verdict.CONDITION
-    )
+    pruned = claims_pruning.Pruned(claims_pruning.ONE_RUN, ("bayes_softmax",))
+    assert claims_pruning.rescaling_does_not_matter(pruned).verdict is Verdict.CONDITION

@@ -39,6 +39,7 @@ class AttentionCall:
     bias: Tensor | None = None
     sink: Tensor | None = None  # learned score [H] of a key that takes weight and gives nothing (gpt-oss)
     dropout: float = 0.0
+    at: Tensor | None = None  # positions of the queries, in order; None for all of them from 0 on
 
     @property
     def lengths(self) -> tuple[int, int]:
@@ -62,7 +63,7 @@ class AttentionCall:
     def scores(self, rows: slice, keys: int) -> Tensor:
         """χ [B, H, rows, keys] in `wide`, hidden ones at HIDDEN."""
         χ = self.raw(rows, keys)
-        if self.causal:  # keys before the tile's first query are seen by all of them
+        if self.causal and self.at is None:  # keys before the tile's first query are seen by all of them
             χ[..., rows.start :].masked_fill_(_later(rows, χ.device), HIDDEN)
             return χ
         hidden = self.hidden(rows, keys)
@@ -87,6 +88,8 @@ class AttentionCall:
             return is_hidden(self.mask[:, :, rows, :keys])
         if not self.causal:
             return None
+        if self.at is not None:
+            return torch.arange(keys, device=self.q.device) > self.at[rows, None]
         return torch.nn.functional.pad(_later(rows, self.q.device), (rows.start, keys - rows.stop), value=False)
 
     def tiles(self) -> Iterator[tuple[slice, int]]:
@@ -94,7 +97,7 @@ class AttentionCall:
         keys = self.shape[-1]
         for rows in tiled(self.shape):
             if self.causal:
-                yield rows, rows.stop
+                yield rows, rows.stop if self.at is None else int(self.at[rows.stop - 1]) + 1
             else:
                 yield rows, keys if self.mask is None else _reach(self.mask[:, :, rows, :keys])
 
@@ -103,6 +106,11 @@ class AttentionCall:
         grouped = weights.to(self.v.dtype).unflatten(1, (-1, self.groups)).flatten(2, 3)
         out = grouped @ self.v[:, :, : weights.shape[-1]]
         return out.unflatten(2, (self.groups, -1)).flatten(1, 2)
+
+    def of_queries(self, index: Tensor) -> "AttentionCall":
+        """The same call with some of its queries alone."""
+        mask, bias = (x if x is None or x.shape[2] == 1 else x.index_select(2, index) for x in (self.mask, self.bias))
+        return replace(self, q=self.q.index_select(2, index), mask=mask, bias=bias, at=index)
 
     def detached(self) -> "AttentionCall":
         free = {name: _detach(getattr(self, name)) for name in ("q", "k", "v", "mask", "bias", "sink")}

@@ -24,6 +24,7 @@ class Pattern:
     visible: Tensor
     real: Tensor  # [B, Tk], keys that are not padding
     causal: bool = False  # if they are, `visible` says so
+    at: Tensor | None = None
 
     @property
     def shape(self) -> tuple[int, int, int, int]:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from softmaxlab.errors import SpecError
+from softmaxlab.probing.streaming.sampled_rows import SampledRows, row_sum
 from softmaxlab.probing.streaming.tiles import TileStatistics
 from softmaxlab.probing.streaming.tracker import SequenceLayout
 
@@ -25,20 +26,29 @@ class Source(Protocol):
     def shape(self) -> tuple[int, int, int, int]: ...
     @property
     def causal(self) -> bool: ...
+    @property
+    def at(self) -> Tensor | None: ...
     def tiles(self) -> Iterator[tuple[slice, int]]: ...
     def hidden(self, rows: slice, keys: int) -> Tensor | None: ...
 
 
-def sums_of(source: Source, layout: SequenceLayout, measure: Measure) -> tuple[Sums, Tensor, Tensor]:
-    """All sums that need no values, tile by tile; and for each query its weight on the first key, and its total."""
+def sums_of(
+    source: Source, layout: SequenceLayout, measure: Measure, sample: SampledRows | None = None
+) -> tuple[Sums, Tensor, Tensor]:
+    """All sums that need no values, tile by tile; and for each query its weight on the first key, and its total.
+
+    With a `sample`, source and layout are those of its queries, and the sums are estimates of those over all queries.
+    """
     B, H, rows, keys = source.shape
-    visible, queries_of_key = _visibility(source, layout.counted.float())
+    weight = 1.0 if sample is None else sample.weight.float()
+    visible, queries_of_key = _visibility(source, layout.counted.float() * weight)
     some = layout.counted & (visible > 0)  # softmax over nothing is no weight
+    counted = some.float() * weight
     per_query = {name: torch.empty(B, H, rows, dtype=torch.float64, device=queries_of_key.device) for name in PER_QUERY}
     largest = torch.full((B, H), -torch.inf, dtype=torch.float64, device=queries_of_key.device)
     columns = torch.zeros(B, H, keys, dtype=torch.float64, device=queries_of_key.device)
     for tile, width in source.tiles():
-        part = measure(tile, width, some[:, tile].float())
+        part = measure(tile, width, counted[:, tile])
         columns[:, :, :width] += part.columns
         for name, row in per_query.items():
             row[:, :, tile] = getattr(part, name)
@@ -46,14 +56,14 @@ def sums_of(source: Source, layout: SequenceLayout, measure: Measure) -> tuple[S
             top = torch.where(some[:, None, tile], part.max_logit, -torch.inf).amax(dim=-1)
             largest = torch.maximum(largest, top)
     per_query["total"] = torch.where(visible[:, None] > 0, per_query["total"], 0)
-    sums = _row_sums(per_query, some, visible)
-    sums["queries"] = layout.counted.sum(dim=-1, keepdim=True).double().expand(B, H)
+    sums = _row_sums(per_query, some, visible, sample)
+    sums["queries"] = (layout.counted * weight).sum(dim=-1, keepdim=True, dtype=torch.float64).expand(B, H)
     sums |= {"seen_first": _seen_first(queries_of_key, layout), "columns": columns, "seen": queries_of_key}
     sums["max_logit"] = largest
     return sums, per_query["first"], per_query["total"]
 
 
-def _row_sums(per_query: Sums, counted: Tensor, visible: Tensor) -> Sums:
+def _row_sums(per_query: Sums, counted: Tensor, visible: Tensor, sample: SampledRows | None) -> Sums:
     """Sums over queries. One with no weight has no distribution: it is counted as empty instead."""
     total, first, entropy = per_query["total"], per_query["first"], per_query["entropy"]
     counts = counted[:, None] & (total != 0)
@@ -68,14 +78,19 @@ def _row_sums(per_query: Sums, counted: Tensor, visible: Tensor) -> Sums:
         "total": total,
         "sink_weight": first,
     }
-    sums = {name: torch.where(counts, row, 0).sum(dim=-1, dtype=torch.float64) for name, row in rows.items()}
-    return {**sums, "rows": counts.sum(dim=-1).double()}
+    sums = {name: row_sum(name, row, counts, sample) for name, row in rows.items()}
+    weight = 1.0 if sample is None else sample.weight
+    return {**sums, "rows": (counts * weight).sum(dim=-1).double()}
 
 
 def _visibility(source: Source, counted: Tensor) -> tuple[Tensor, Tensor]:
     """How many keys each query sees [B, Tq], and how many counted queries see each key [B, Tk]."""
     B, _, rows, keys = source.shape
     if source.causal:
+        if source.at is not None:
+            queries_at = torch.zeros(B, keys, dtype=torch.float64, device=counted.device)
+            queries_at.index_add_(1, source.at, counted.double())
+            return (source.at + 1).float().expand(B, -1), queries_at.flip(-1).cumsum(dim=-1).flip(-1)
         visible = torch.arange(1, rows + 1, device=counted.device).float().expand(B, -1)
         return visible, counted.flip(-1).cumsum(dim=-1).flip(-1).double()
     visible, queries_of_key = (
@@ -102,7 +117,9 @@ def _seen_first(queries_of_key: Tensor, layout: SequenceLayout) -> Tensor:
     return queries_of_key.gather(1, layout.first.clamp(min=0)[:, None]) * inside[:, None]
 
 
-def value_sums(v: Tensor, layout: SequenceLayout, first: Tensor, total: Tensor, out: Tensor) -> Sums:
+def value_sums(
+    v: Tensor, layout: SequenceLayout, first: Tensor, total: Tensor, out: Tensor, sample: SampledRows | None = None
+) -> Sums:
     """What needs the values v [B, H_kv, Tk, D], and the output of the heads [B, Tq, H, D].
 
     `values` is Σ‖v‖ over `valued` keys and `first_value` = ‖v_0‖, NaN if a window has left the first key behind;
@@ -116,7 +133,7 @@ def value_sums(v: Tensor, layout: SequenceLayout, first: Tensor, total: Tensor, 
     share = first.abs() * first_value[..., None] / size
     counts = layout.counted[:, None] & (total != 0)
     sums = {
-        "sink_output": torch.where(counts, share, 0).sum(dim=-1, dtype=torch.float64),
+        "sink_output": row_sum("sink_output", share, counts, sample),
         "first_value": torch.where((layout.first >= 0)[:, None], first_value, torch.nan).double(),
     }
     for name, keys in (("", layout.real), ("new_", layout.new)):

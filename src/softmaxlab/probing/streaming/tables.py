@@ -6,7 +6,7 @@ import numpy as np
 import pandas
 import torch
 
-from softmaxlab.probing.definitions import DEFINITIONS, ERROR, FAST, FULL
+from softmaxlab.probing.definitions import DEFINITIONS, ERROR, FAST, FULL, SAMPLING
 from softmaxlab.probing.streaming.call import HIDDEN
 from softmaxlab.probing.streaming.tally import Tally
 
@@ -18,10 +18,14 @@ def heads_table(measured: Measured, statistics: str = "full") -> pandas.DataFram
     names = FULL if statistics == "full" else FAST
     tables = [_layer_table(layer, module, tally, names) for layer, module, tally in measured if tally.ratios]
     columns = ["layer", "head", *(c for name in names for c in (name, f"{name}_se"))]
+    if any(tally.variance for _, _, tally in measured):
+        columns += [f"{name}{SAMPLING}" for name in names if any(name in tally.variance for _, _, tally in measured)]
     columns += [*(("max_logit",) if statistics == "full" else ()), "queries", "sequences", "module"]
     table = pandas.concat(tables, ignore_index=True) if tables else pandas.DataFrame(columns=columns)
     table = table.reindex(columns=columns)
-    table.attrs["definitions"] = {name: text for name, text in DEFINITIONS.items() if name in (*columns, ERROR)}
+    table.attrs["definitions"] = {
+        name: text for name, text in DEFINITIONS.items() if name in (*columns, ERROR, f"…{SAMPLING}")
+    }
     return table
 
 
@@ -31,6 +35,8 @@ def _layer_table(layer: int, module: str, tally: Tally, names: Sequence[str]) ->
         ratio = tally.ratios.get(name)  # none of what needs values, where there are only weights
         columns[name] = np.nan if ratio is None else ratio.mean().cpu().numpy()
         columns[f"{name}_se"] = np.nan if ratio is None else ratio.error(tally.sequences).cpu().numpy()
+        if (error := tally.sampling_error(name)) is not None:
+            columns[f"{name}{SAMPLING}"] = error.cpu().numpy()
     heads = np.arange(len(columns["total"]))
     queries = tally.ratios["total"].n.cpu().numpy().astype(int)
     columns["max_logit"] = _largest(tally.max_logit)

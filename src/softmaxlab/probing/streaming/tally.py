@@ -73,7 +73,18 @@ class Tally:
     profile: Tensor | None = None  # Σ over sequences of α_k [H, position from the first token]
     profiled: Tensor | None = None  # how many sequences have that position [position]
     sinks: Counter = field(default_factory=Counter)  # (head, position, token) → sequences in which it is a sink
+    sink_tokens: list[Tensor] | None = None  # rows (sequence, position, token, heads, weight); None if not asked for
+    variance: dict[str, Tensor] = field(default_factory=dict)  # [H] of ΣS, from sampling queries
     _pending: PendingSequences | None = None
+
+    def add_variance(self, variance: dict[str, Tensor]) -> None:
+        """Add what one sampled call brought; calls are sampled independently of each other."""
+        for name, part in variance.items():
+            self.variance[name] = self.variance[name] + part if name in self.variance else part
+
+    def sampling_error(self, name: str) -> Tensor | None:
+        """Standard error of a mean from sampling queries; None if all were measured."""
+        return self.variance[name].sqrt() / self.ratios[name].n if name in self.variance else None
 
     def add(self, sums: Sums, layout: SequenceLayout) -> None:
         """Sums of one call: of new sequences, or of more queries of the pending ones."""
@@ -104,6 +115,7 @@ class Tally:
     def closed(self) -> "Tally":
         """A copy that counts the pending sequences as they are now; this one may go on with them."""
         copy = replace(self, ratios=dict(self.ratios), sinks=Counter(self.sinks))
+        copy.sink_tokens = None if self.sink_tokens is None else list(self.sink_tokens)
         copy.close()
         return copy
 
@@ -113,9 +125,22 @@ class Tally:
         α = torch.where(queries_of_key[:, None] > 0, α / queries_of_key[:, None], 0)
         self.profile = _added(self.profile, α.sum(dim=0))
         self.profiled = _added(self.profiled, (queries_of_key > 0).double().sum(dim=0))
-        sample, head, position = ((α > self.eps) & enough[:, None]).nonzero(as_tuple=True)
+        is_sink = (α > self.eps) & enough[:, None]
+        if self.sink_tokens is not None:
+            self._add_tokens(α, is_sink, pending)
+        sample, head, position = is_sink.nonzero(as_tuple=True)
         tokens = _tokens(pending.ids, sample, pending.start[sample] + position)
         self.sinks.update(zip(head.tolist(), position.tolist(), tokens.tolist()))
+
+    def _add_tokens(self, α: Tensor, is_sink: Tensor, pending: PendingSequences) -> None:
+        """Keep which tokens of the sequences that are being closed are sinks of how many heads."""
+        heads = is_sink.sum(dim=1)
+        sample, position = heads.nonzero(as_tuple=True)
+        tokens = _tokens(pending.ids, sample, pending.start[sample] + position)
+        weight = torch.where(is_sink, α, 0).amax(dim=1)
+        first = self.sequences - len(heads)  # they are counted already
+        parts = (first + sample, position, tokens, heads[sample, position], weight[sample, position])
+        self.sink_tokens = [*(self.sink_tokens or ()), torch.stack([part.double().cpu() for part in parts], dim=1)]
 
 
 def _real(pending: PendingSequences) -> PendingSequences:
