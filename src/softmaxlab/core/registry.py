@@ -100,8 +100,14 @@ class Registry(Generic[Entry]):
 
 
 def numbers_of(function: Callable, fixed: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of a function's parameters that have a number as default, those called `fixed` left out."""
-    given = inspect.signature(function).parameters.values()
+    """Return the names of a function's parameters that have a number as default, those called `fixed` left out.
+
+    What shows no signature, as a built-in of torch, has none; `add` refuses it.
+    """
+    try:
+        given = inspect.signature(function).parameters.values()
+    except ValueError:
+        return ()
     return tuple(p.name for p in given if p.name not in fixed and isinstance(p.default, (int, float)))
 
 
