@@ -9,7 +9,7 @@ import pytest
 
 PROJECT = Path(__file__).parents[1]
 PAGES = [PROJECT / "README.md", *sorted((PROJECT / "docs").glob("**/*.md"))]
-PAGES = [page for page in PAGES if not {"_build", "_generated"} & set(page.parts)]
+PAGES = [page for page in PAGES if not {"_build", "_generated", "lessons"} & set(page.parts)]  # lessons: from notebooks
 
 
 def python_blocks(text: str) -> list[str]:
@@ -25,8 +25,9 @@ def test_code_blocks_run(page, tmp_path):
 
 
 def test_the_docs_build_and_ask_no_server(tmp_path):
+    """Without the pictures of the gallery, whose examples tests/test_examples.py runs."""
     done = subprocess.run(
-        [sys.executable, "-m", "sphinx", "-W", "-q", str(PROJECT / "docs"), str(tmp_path)],
+        [sys.executable, "-m", "sphinx", "-W", "-q", "-D", "plot_gallery=0", str(PROJECT / "docs"), str(tmp_path)],
         capture_output=True,
         text=True,
     )

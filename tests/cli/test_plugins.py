@@ -240,3 +240,87 @@ def test_what_cannot_be_a_map_is_refused(tmp_path):
     assert len(lines) == len(expected), done.stderr
     for line, message in zip(lines, expected):
         assert message in line
+
+
+OWN = """
+from typing import ClassVar
+
+import numpy as np
+import softmaxlab as sl
+
+
+class Line(sl.FigureSpec):
+    id: ClassVar[str] = "mine/line"
+    title: ClassVar[str] = "A line"
+    points: int = 5
+
+    def _run(self, device):
+        return sl.Result({"x": np.arange(self.points)}, {"x": ("x",)})
+
+    @staticmethod
+    def draw(result):
+        from matplotlib.figure import Figure
+
+        figure = Figure()
+        figure.subplots().plot(result["x"])
+        return figure
+
+
+def positive(value):
+    return sl.Finding(sl.Verdict.HOLDS if value > 0 else sl.Verdict.FAILS, f"{value}")
+
+
+CLAIMS = (sl.Claim("mine/sign", "softmaxlab", "here", "It is positive", "none", positive, 1.0, -1.0, "the other sign"),)
+"""
+
+
+def test_a_figure_and_a_claim_of_a_plugin(tmp_path):
+    (tmp_path / "mine.py").write_text(OWN)
+    done = program("run", "mine/line", "--plugin", "mine", "--set", "points=3", "--json")
+    assert done.returncode == 0, done.stderr
+    assert Path(json.loads(done.stdout)["picture"]).is_file()
+    listed = json.loads(program("list", "--plugin", "mine", "--json").stdout)
+    assert [row["title"] for row in listed if row["id"] == "mine/line"] == ["A line"]
+    checked = program("check", "mine", "--plugin", "mine", "--json")
+    assert checked.returncode == 0, checked.stderr
+    (claim,) = json.loads(checked.stdout)
+    assert (claim["id"], claim["verdict"], claim["control_failed"]) == ("mine/sign", "holds", True)
+    assert "did you mean 'mine/line'" in program("run", "mine/lin", "--plugin", "mine").stderr
+    assert program("run", "mine/line").returncode == 2
+
+
+def test_installed_packages_are_plugins_by_their_entry_points(tmp_path):
+    """One that works and one that does not: the second is named in one line and left out."""
+    site = tmp_path / "site"
+    for package, text in (("goodmaps", CUBIC), ("badmaps", "import nothing_of_that_name")):
+        info = site / f"{package}-1.dist-info"
+        info.mkdir(parents=True)
+        (site / f"{package}.py").write_text(text)
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1\n")
+        (info / "entry_points.txt").write_text(f"[softmaxlab.plugins]\nmine = {package}\n")
+    path = os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])
+    done = program("run", "attention/maps", "--set", 'maps=["cubic"]', PYTHONPATH=path)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("badmaps") == 1
+    assert program("run", "attention/maps", "--set", 'maps=["cubic"]').returncode == 2
+
+
+PARAMETER = """
+import softmaxlab as sl
+
+@sl.attention.register
+def power(scores, exponent=2.0):
+    return abs(scores) ** exponent
+"""
+
+
+def test_parameters_of_a_map_are_given_with_its_name(tmp_path):
+    (tmp_path / "mymaps.py").write_text(PARAMETER)
+    maps = 'maps=["power:1", "abs"]'
+    done = program("run", "attention/maps", "--plugin", "mymaps", "--set", maps, "--json")
+    assert done.returncode == 0, done.stderr
+    code = "import mymaps, torch, softmaxlab as sl; w = sl.attention.weights; x = torch.randn(1, 2, 3); "
+    code += "print(torch.equal(w('power:1', x), w('abs', x)), torch.equal(w('power', x), w('power:2', x)))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "True True\n"
+    refused = program("run", "attention/maps", "--plugin", "mymaps", "--set", 'maps=["power:x"]')
+    assert (refused.returncode, "'power:x': a parameter must be a number" in refused.stderr) == (2, True)

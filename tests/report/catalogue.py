@@ -74,7 +74,8 @@ def raise_(value: float) -> Finding:
 
 
 def claim(id: str, judge: Any, subject: float, expected: Verdict) -> Claim:
-    return Claim(id, "softmaxlab", "Figure 1", "u_0 > 0", "none", judge, subject, -subject, "the other sign", expected)
+    about, shown = ("softmaxlab", "Figure 1", "u_0 > 0", "none"), ("attention/line",)
+    return Claim(id, *about, judge, subject, -subject, "the other sign", expected, figures=shown)
 
 
 CLAIMS = {

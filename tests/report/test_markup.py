@@ -6,7 +6,7 @@ import pytest
 
 from softmaxlab.papers.errata import errata, errata_file
 from softmaxlab.papers.index import CLAIMS, FIGURES
-from softmaxlab.report.cross_references import claims_on, errata_on, numbers
+from softmaxlab.report.cross_references import claims_on, errata_on, figures_of
 from softmaxlab.report.markup import markdown, prose, sections
 from softmaxlab.report.tex import mathml
 
@@ -68,20 +68,9 @@ def test_formulas_keep_asterisks_and_backslashes():
     assert markdown(r"$\beta*$ and *so*") == ("<p><math><mrow><mi>β</mi><mo>*</mo></mrow></math> and <em>so</em></p>\n")
 
 
-def test_places():
-    assert numbers("Section 3.2, Figures 3 and 12") == {"Figure 3", "Figure 12"}
-    assert numbers("Figure 13a") == {"Figure 13"}
-    assert numbers("Beyond Lemma 3.5") == {"Lemma 3.5"}
-    assert numbers("Section 4.1") == set()
-
-
 def test_figures_find_their_claims_and_errata():
-    claims = claims_on(FIGURES["polarization/fig13b"], CLAIMS.values())
-    assert "polarization/fig13-relu" in [claim.id for claim in claims]
-    assert [e.anchor for e in errata_on(FIGURES["polarization/fig13b"], errata().values())] == [
-        "polarization-19",
-        "polarization-20",
-    ]
-    assert {c.id.split("/")[0] for c in claims_on(FIGURES["specialization/fig03"], CLAIMS.values())} == {
-        "specialization"
-    }
+    figure = FIGURES["polarization/fig13b"]
+    assert "polarization/fig13-relu" in [claim.id for claim in claims_on(figure, CLAIMS.values())]
+    assert errata_on(figure, CLAIMS.values()) == ["polarization/19", "polarization/20"]
+    assert figures_of(CLAIMS["polarization/fig13-relu"], FIGURES.values()) == [FIGURES["polarization/fig13a"], figure]
+    assert errata_on(FIGURES["polarization/fig02"], []) == []

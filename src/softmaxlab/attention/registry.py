@@ -3,11 +3,12 @@
 import importlib
 import pkgutil
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from softmaxlab.attention import maps
 from softmaxlab.attention.map import FACTS, NORMALISERS, Map, Normalise, parameters_of
-from softmaxlab.core.registry import Registry
+from softmaxlab.core.registry import Registry, numbers_of
 from softmaxlab.errors import SpecError, unknown
 
 MAPS: Registry[Map] = Registry("map")
@@ -27,7 +28,8 @@ def register(
     """Make a map of your own function, under its own name: `@sl.attention.register`.
 
     The function is elementwise, `f(scores)`, or acts on rows, `f(scores, visible)`; with a parameter `bias` it takes
-    the per-head bias. `normalise` ("none", "sum" or "bounded") and FACTS may be given:
+    the per-head bias. Parameters with a number as default can be given with the name: `f(scores, exponent=2.0)` is also
+    "f:3". `normalise` ("none", "sum" or "bounded") and FACTS may be given:
     `@sl.attention.register(normalise="sum", non_negative=True)`.
     """
     if normalise not in NORMALISERS:
@@ -44,7 +46,14 @@ def register(
             raise SpecError(f"a map of rows, f(scores, visible), normalises by itself, got normalise={normalise!r}")
         title = name or f.__name__
         learnable = ("bias",) if "bias" in takes else ()
-        MAPS.add(title, Map(title, f, normalise, parameters=learnable, **facts), defined_by=f)
+        numbers = numbers_of(f, ("scores", "visible", "bias"))
+
+        def with_parameters(*values: float) -> Map:
+            set_to = partial(f, **dict(zip(numbers, values)))
+            return Map(":".join([title, *(f"{v:g}" for v in values)]), set_to, normalise, parameters=learnable, **facts)
+
+        own = Map(title, f, normalise, parameters=learnable, **facts)
+        MAPS.add(title, own, defined_by=f, parameters=numbers, with_parameters=with_parameters)
         return f
 
     return add if function is None else add(function)

@@ -1,21 +1,28 @@
 """A user's own modules: imported by `--plugin`, and found again by every worker process.
 
 Their names and folders travel in the environment. The folders come last in `sys.path`, so a file in them that is named
-like a library is never imported in its place, and workers look into no other folder of the user's.
+like a library is never imported in its place, and workers look into no other folder of the user's. Installed packages
+name their plugins as entry points of the group `softmaxlab.plugins`.
 """
 
 import contextlib
+import functools
 import importlib
 import importlib.util
+import logging
 import os
 import sys
 from collections.abc import Iterator
 from importlib.machinery import PathFinder
+from importlib.metadata import entry_points
 from pathlib import Path
+from types import ModuleType
 
 from softmaxlab.errors import SpecError
 
+log = logging.getLogger(__name__)
 VARIABLE = "SOFTMAXLAB_PLUGINS"
+GROUP = "softmaxlab.plugins"  # of entry points
 FOLDERS = "SOFTMAXLAB_PLUGIN_FOLDERS"
 PACKAGE = Path(__file__).parents[1]
 
@@ -41,9 +48,31 @@ def load(module: str) -> None:
 
 
 def load_remembered() -> None:
+    """Import every plugin that is not yet imported."""
     for module in remembered():
         if module not in sys.modules:
             _load(module, _listed(FOLDERS))
+    _load_installed()
+
+
+@functools.cache
+def _load_installed() -> tuple[str, ...]:
+    """Import the plugins of installed packages, once in a process; one that fails is named and left out."""
+    loaded = []
+    for point in entry_points(group=GROUP):
+        try:
+            _import(point.module)
+            loaded.append(point.module)
+        except SpecError as error:
+            log.warning("%s", error)
+    return tuple(loaded)
+
+
+def modules() -> list[ModuleType]:
+    """Return the modules of the user: plugins, and the program or notebook itself."""
+    load_remembered()
+    names = dict.fromkeys([*remembered(), *_load_installed(), "__main__"])
+    return [sys.modules[name] for name in names if name in sys.modules]
 
 
 def worker_environment() -> dict[str, str]:
@@ -75,13 +104,17 @@ def safe_path() -> Iterator[None]:
 def _load(module: str, folders: list[str]) -> None:
     sys.path.extend(folder for folder in folders if folder not in sys.path)
     _refuse_namesake(module, folders)
+    _import(module)
+    remember(module)
+
+
+def _import(module: str) -> None:
     try:
         with contextlib.redirect_stdout(sys.stderr):
             importlib.import_module(module)
     except (Exception, SystemExit) as error:  # it is the user's code: it may do anything
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise SpecError(f"plugin {module!r} cannot be imported: {reason}") from error
-    remember(module)
 
 
 def _refuse_namesake(module: str, folders: list[str]) -> None:

@@ -2,12 +2,14 @@
 
 A user's entry carries the hash of its source, which enters the content key of every spec that names it:
 a changed map is a different experiment.
+
+An entry may have parameters, which are numbers behind its name: "focal:2", "power:3:0.5".
 """
 
 import hashlib
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -28,9 +30,20 @@ class Registry(Generic[Entry]):
         self._entries: dict[str, Entry] = {}
         self._fingerprints: dict[str, str | None] = {}
         self._modules: dict[str, str] = {}
+        self._with: dict[str, tuple[tuple[str, ...], Callable[..., Entry]]] = {}
 
-    def add(self, name: str, entry: Entry, defined_by: Callable | None = None) -> Entry:
-        """Register an entry. `defined_by` is the user's function or class; None marks a built-in."""
+    def add(
+        self,
+        name: str,
+        entry: Entry,
+        defined_by: Callable | None = None,
+        parameters: Sequence[str] = (),
+        with_parameters: Callable[..., Entry] | None = None,
+    ) -> Entry:
+        """Register an entry. `defined_by` is the user's function or class; None marks a built-in.
+
+        `with_parameters(*numbers)` gives the entry for other values of its `parameters`.
+        """
         if not name.isidentifier():
             raise SpecError(f"a {self.kind} needs a name that is a Python identifier, got {name!r}")
         if defined_by is not None and not (inspect.isfunction(defined_by) or inspect.isclass(defined_by)):
@@ -41,6 +54,9 @@ class Registry(Generic[Entry]):
             raise SpecError(f"{self.kind} {name!r} is registered already, by {self._modules[name]}")
         self._entries[name], self._modules[name] = entry, home
         self._fingerprints[name] = "" if defined_by is None else source_hash(defined_by)
+        self._with.pop(name, None)
+        if with_parameters is not None and parameters:
+            self._with[name] = tuple(parameters), with_parameters
         if defined_by is not None:
             plugins.remember(home)
         return entry
@@ -50,9 +66,20 @@ class Registry(Generic[Entry]):
         return tuple(self._entries)
 
     def __getitem__(self, name: str) -> Entry:
-        if not isinstance(name, str) or name not in self.names():
-            raise unknown(self.kind, name, self._entries)
-        return self._entries[name]
+        known = self.names()
+        base, *texts = name.split(":") if isinstance(name, str) else (name,)
+        if base not in known:
+            raise unknown(self.kind, base, self._entries)
+        if not texts:
+            return self._entries[base]
+        parameters, build = self._with.get(base, ((), None))
+        if build is None or len(texts) > len(parameters):
+            takes = f"the parameters {', '.join(parameters)}" if parameters else "no parameters"
+            raise SpecError(f"{self.kind} {base!r} has {takes}, got {name!r}")
+        try:
+            return build(*(float(text) for text in texts))
+        except ValueError:
+            raise SpecError(f"{self.kind} {name!r}: a parameter must be a number, as in '{base}:2'") from None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names())
@@ -63,13 +90,25 @@ class Registry(Generic[Entry]):
     def fingerprint(self, name: str) -> str:
         """Hash of a user entry's source; empty for a built-in."""
         self[name]
-        fingerprint = self._fingerprints[name]
+        fingerprint = self._fingerprints[name.partition(":")[0]]
         if fingerprint is None:
             raise SpecError(
                 f"{self.kind} {name!r} cannot be keyed by its source, which cannot be read or does not show the values "
                 "that it closes over; define it at the top of a module"
             )
         return fingerprint
+
+
+def numbers_of(function: Callable, fixed: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of a function's parameters that have a number as default, those called `fixed` left out.
+
+    What shows no signature, as a built-in of torch, has none; `add` refuses it.
+    """
+    try:
+        given = inspect.signature(function).parameters.values()
+    except ValueError:
+        return ()
+    return tuple(p.name for p in given if p.name not in fixed and isinstance(p.default, (int, float)))
 
 
 def source_hash(thing: Callable | type) -> str | None:

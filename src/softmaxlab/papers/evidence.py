@@ -10,6 +10,8 @@ Amount = int | float | str | None
 
 
 class Verdict(enum.StrEnum):
+    """What a check decides: it holds, holds with a condition, fails as stated, or is undecided."""
+
     HOLDS = "holds"
     CONDITION = "holds with condition"
     FAILS = "fails as stated"

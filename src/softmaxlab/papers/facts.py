@@ -1,15 +1,16 @@
 """Facts of figures, claims and maps, read from their source files: what listings, citations and near misses need.
 
-Nothing is imported, so torch is not either. A test compares these facts with those of the imported objects.
+Nothing is imported, so torch is not either. A test compares these facts with those of the imported objects. The user's
+own figures and claims are those in the modules of plugins: classes with an id, and the tuple CLAIMS.
 """
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from softmaxlab.core import source
+from softmaxlab.core import plugins, source
 from softmaxlab.core.source import UNKNOWN, Instance
 from softmaxlab.errors import SoftmaxlabError
 
@@ -58,16 +59,45 @@ class MapFacts:
 Facts = TypeVar("Facts", FigureFacts, ClaimFacts, MapFacts)
 
 
-@functools.cache
 def figure_facts() -> dict[str, FigureFacts]:
-    """Every figure by its id: the classes with an id of their own in the folders `figures`."""
-    return _by_name("figure", lambda facts: facts.id, _figures())
+    """Every figure by its id: the classes with an id of their own in the folders `figures`, and the user's."""
+    return _by_name("figure", lambda facts: facts.id, (*_built_in_figures(), *_own_figures()))
+
+
+def claim_facts() -> dict[str, ClaimFacts]:
+    """Every claim by its id: those in the tuples CLAIMS of the files in the folders `claims`, and the user's."""
+    return _by_name("claim", lambda facts: facts.id, (*_built_in_claims(), *_own_claims()))
 
 
 @functools.cache
-def claim_facts() -> dict[str, ClaimFacts]:
-    """Every claim by its id: those in the tuples CLAIMS of the files in the folders `claims`."""
-    return _by_name("claim", lambda facts: facts.id, _claims())
+def _built_in_figures() -> tuple[FigureFacts, ...]:
+    return tuple(_figures())
+
+
+@functools.cache
+def _built_in_claims() -> tuple[ClaimFacts, ...]:
+    return tuple(_claims())
+
+
+def _own_figures() -> Iterator[FigureFacts]:
+    for module in plugins.modules():
+        for name, figure in vars(module).items():
+            if isinstance(figure, type) and figure.__module__ == module.__name__ and _is_figure(figure):
+                facts = {fact: getattr(figure, fact) for fact in ("id", "title", "source", "place", "reports", "cost")}
+                yield FigureFacts(**facts, presets=tuple(figure.presets), module=module.__name__, name=name)
+
+
+def _is_figure(owned: type) -> bool:
+    from softmaxlab.papers.figure import FigureSpec
+
+    return issubclass(owned, FigureSpec) and "id" in vars(owned)
+
+
+def _own_claims() -> Iterator[ClaimFacts]:
+    for module in plugins.modules():
+        listed = vars(module).get("CLAIMS")
+        for claim in listed if isinstance(listed, tuple) else ():  # a program may also import the mapping of that name
+            yield ClaimFacts(claim.id, claim.source, claim.place, claim.statement, str(claim.expected), module.__name__)
 
 
 @functools.cache
@@ -131,7 +161,7 @@ def _known(value: Any, module: source.Module, what: str) -> Any:
     return value
 
 
-def _by_name(kind: str, name: Callable[[Facts], str], facts: Iterator[Facts]) -> dict[str, Facts]:
+def _by_name(kind: str, name: Callable[[Facts], str], facts: Iterable[Facts]) -> dict[str, Facts]:
     named: dict[str, Facts] = {}
     for each in facts:
         if name(each) in named:

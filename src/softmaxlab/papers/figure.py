@@ -15,12 +15,13 @@ class FigureSpec(Spec):
 
     id: ClassVar[str]  # "polarization/fig02"
     title: ClassVar[str]
-    source: ClassVar[str]  # key in references.bib, or "softmaxlab" for our own
-    place: ClassVar[str]  # "Figure 2"
-    reports: ClassVar[str]  # what the paper, or we, say it shows
-    presets: ClassVar[dict[str, dict[str, Any]]]  # what "quick" and "paper" change; "committed" is for studies
+    source: ClassVar[str] = "softmaxlab"  # or a key in references.bib
+    place: ClassVar[str] = ""  # "Figure 2"
+    reports: ClassVar[str] = ""  # what the paper, or we, say it shows
+    # what "quick" and "paper" change of the settings; "committed" is for studies
+    presets: ClassVar[dict[str, dict[str, Any]]] = {"quick": {}, "paper": {}}
     errata: ClassVar[tuple[str, ...]] = ()  # points about the figure itself, "polarization/24"
-    cost: ClassVar[dict[str, str]]  # time on two cores per preset, "2 s"
+    cost: ClassVar[dict[str, str]] = {"quick": "", "paper": ""}  # time on two cores per preset, "2 s"
     quick_within: ClassVar[dict[str, float]] = {}  # how far numbers of the quick preset may be from the paper's
 
     @classmethod

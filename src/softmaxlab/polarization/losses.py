@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from softmaxlab.core.registry import Registry
+from softmaxlab.core.registry import Registry, numbers_of
 from softmaxlab.errors import SpecError
 
 FIELDS = ("beta", "X", "target")  # what of a problem a loss may use
@@ -183,7 +183,38 @@ class UserLoss(Loss):
         return leaf, loss
 
     def _name(self) -> str:
-        return f"loss {self.function.__name__!r}"
+        function = self.function.func if isinstance(self.function, partial) else self.function
+        return f"loss {function.__name__!r}"
+
+
+@dataclass(frozen=True)
+class MarginLoss(Loss):
+    """A torch function ℓ(m) of the margins m = ⟨β*, β⟩, any number at once: its gradient is −γ β* with γ = −ℓ′(m)."""
+
+    function: Callable
+    beta: np.ndarray
+
+    def value(self, output):
+        return self._torch(output)[1].detach().numpy().reshape(output.shape[:-1])
+
+    def gamma(self, output, log_scale=0.0):
+        import torch
+
+        m, loss = self._torch(output)
+        slope = torch.autograd.grad(loss.sum(), m)[0].numpy().reshape(output.shape[:-1])
+        return -np.exp(log_scale) * slope
+
+    def gradient(self, output, log_scale=0.0):
+        return -self.gamma(output, log_scale)[..., None] * self.beta
+
+    def _torch(self, output: np.ndarray) -> tuple[Any, Any]:
+        import torch
+
+        m = torch.tensor(np.ravel(output @ self.beta), dtype=torch.float64, requires_grad=True)
+        loss = self.function(m)
+        if not isinstance(loss, torch.Tensor) or loss.shape != m.shape or not loss.requires_grad:
+            raise SpecError("a loss of the margin must return one number for each margin, of the same shape")
+        return m, loss
 
 
 def _rows(output: np.ndarray) -> np.ndarray:
@@ -192,15 +223,19 @@ def _rows(output: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Recipe:
-    """The recipe of a loss: the fields of a problem it needs, and those it may have."""
+    """How a loss is built: the fields of a problem it needs, and those it may have.
+
+    `along_beta` says that its gradient is along β* whatever the output.
+    """
 
     build: Callable[..., Loss]
     needs: tuple[str, ...] = ()
     may_have: tuple[str, ...] = ()
+    along_beta: bool = False
 
 
 LOSSES: Registry[Recipe] = Registry("loss")
-LOSSES.add("logistic", Recipe(Logistic, needs=("beta",)))
+LOSSES.add("logistic", Recipe(Logistic, needs=("beta",), along_beta=True))
 LOSSES.add("square", Recipe(Square, needs=("beta",)))
 LOSSES.add("regression", Recipe(Regression, needs=("beta", "X")))
 LOSSES.add("cross_entropy", Recipe(CrossEntropy, needs=("target",)))
@@ -213,26 +248,35 @@ def names() -> tuple[str, ...]:
     return LOSSES.names()
 
 
-def register(function: Callable | None = None, /, *, name: str | None = None):
+def register(function: Callable | None = None, /, *, name: str | None = None, margin: bool = False):
     """Make a loss of your own torch function of the output β [d], under its own name: `@sl.polarization.register`.
 
     Further parameters called `beta`, `X` or `target` receive those fields of the problem; one with a default may be
-    left out of the problem.
+    left out of the problem. With `margin=True` the function is one of the margins m = ⟨β*, β⟩, elementwise: its
+    gradient is along β*, so that results have u and the strength, and `StrengthFlow` takes it. Other parameters with a
+    number as default can be given with the name: `focal(m, gamma=2.0)` is also "focal:1".
     """
 
     def add(f: Callable) -> Callable:
         if not callable(f):
             raise SpecError(f"register takes a function, got {type(f).__name__}")
-        needs, may_have = _data_of(f)
-        LOSSES.add(name or f.__name__, Recipe(partial(_user_loss, f), needs, may_have), defined_by=f)
+        numbers = numbers_of(f, FIELDS)
+        needs, may_have = (("beta",), ()) if margin else _data_of(f, numbers)
+        build = _margin_loss if margin else _user_loss
+
+        def with_parameters(*values: float) -> Recipe:
+            return Recipe(partial(build, partial(f, **dict(zip(numbers, values)))), needs, may_have, margin)
+
+        own = Recipe(partial(build, f), needs, may_have, margin)
+        LOSSES.add(name or f.__name__, own, defined_by=f, parameters=numbers, with_parameters=with_parameters)
         return f
 
     return add if function is None else add(function)
 
 
-def _data_of(f: Callable) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The fields a user's function needs, and those it may have, from its signature."""
-    parameters = list(inspect.signature(f).parameters.values())
+def _data_of(f: Callable, numbers: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The fields a user's function needs, and those it may have, from its signature without its `numbers`."""
+    parameters = [p for p in inspect.signature(f).parameters.values() if p.name not in numbers]
     if not parameters or any(p.name not in FIELDS for p in parameters[1:]):
         raise SpecError(f"a loss is a function of the output, then any of {', '.join(FIELDS)}, got {f.__name__}")
     optional = [p.default is not inspect.Parameter.empty for p in parameters[1:]]
@@ -241,6 +285,10 @@ def _data_of(f: Callable) -> tuple[tuple[str, ...], tuple[str, ...]]:
         tuple(n for n, may in zip(names, optional) if not may),
         tuple(n for n, may in zip(names, optional) if may),
     )
+
+
+def _margin_loss(f: Callable, beta: np.ndarray) -> Loss:
+    return MarginLoss(f, beta)
 
 
 def _user_loss(f: Callable, **data: np.ndarray | None) -> Loss:

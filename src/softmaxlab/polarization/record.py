@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from softmaxlab.polarization.losses import LOSSES
 from softmaxlab.polarization.models import Parameters
 from softmaxlab.polarization.problem import Problem, too_large
 
@@ -52,12 +53,17 @@ class History:
             else:
                 kept.append(batch)
 
+    def keep_every(self, step: int) -> None:
+        """Leave out all times but every `step`-th; values kept at the two ends stay."""
+        for name, array in self.arrays().items():
+            self._batches[name] = [array if name == self.valued and self.thin else array[::step]]
+
     def arrays(self) -> dict[str, np.ndarray]:
         return {name: np.concatenate(batches) for name, batches in self._batches.items()}
 
 
 def direction_of(problem: Problem) -> np.ndarray | None:
     """The vector that u projects on: β*, or Xᵀβ* for regression; None where the loss has no direction of its own."""
-    if problem.loss in ("logistic", "square"):
+    if problem.loss == "square" or LOSSES[problem.loss].along_beta:
         return problem.beta
     return problem.given("beta") @ problem.given("X") if problem.loss == "regression" else None

@@ -2,14 +2,16 @@
 
 If ∇ℓ(V s) = −γ β*, then V′ = γ β* sᵀ: V moves along β* only, and V(t) = V(0) + β* (u(t) − u(0))ᵀ/b with b = ‖β*‖².
 Turning the axes so that β* = (√b, 0, …, 0), the first row of V is uᵀ/√b and the others never move: the problem with
-V = uᵀ/√b [1, p] and β* = (√b) is the same problem. So it holds for logistic always, and for square when V(0) ∥ β*
-(otherwise β leaves the line of β*); in the matrix model too, but not in the tied one, whose U also makes the scores.
+V = uᵀ/√b [1, p] and β* = (√b) is the same problem. So it holds for losses of ⟨β*, β⟩ alone, as logistic, and for square
+when V(0) ∥ β* (otherwise β leaves the line of β*); in the matrix model too, but not in the tied one, whose U also makes
+the scores.
 """
 
 from typing import TypeVar
 
 import numpy as np
 
+from softmaxlab.polarization.losses import LOSSES
 from softmaxlab.polarization.problem import Problem
 from softmaxlab.polarization.record import too_large
 
@@ -22,7 +24,7 @@ def is_aligned(problem: Problem) -> bool:
     """Whether the gradient stays along β*."""
     if problem.model == "tied":
         return False
-    return problem.loss == "logistic" or (problem.loss == "square" and _is_parallel(problem))
+    return LOSSES[problem.loss].along_beta or (problem.loss == "square" and _is_parallel(problem))
 
 
 def reduced(problem: P) -> P:

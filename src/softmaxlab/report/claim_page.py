@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from softmaxlab.papers.claim import Check
+from softmaxlab.papers.errata import errata
 from softmaxlab.papers.evidence import Verdict
 from softmaxlab.report.cross_references import figures_of
 from softmaxlab.report.render import render_page
@@ -50,10 +51,11 @@ def chip(done: "Reproduction", id: str) -> Chip:
 def claim_page(done: "Reproduction", id: str) -> str:
     """Return the page of a claim."""
     claim, check, record = done.claims[id], done.checks[id], done.judged[id]
-    explained = [("Proof", claim.proof), ("Remark of ours", claim.remark)]
+    explained = [("Condition", claim.condition), ("Why", claim.why)]
+    explained += [("Proof", claim.proof), ("Remark of ours", claim.remark)]
     if check is not None:
         explained += [
-            ("Why", check.settled.reason),
+            ("Undecided because", check.settled.reason),
             ("Evidence", check.evidence),
             ("Control", f"{claim.control_is}: {check.control_told}"),
             ("Control measured", record.control_measured),
@@ -72,6 +74,7 @@ def claim_page(done: "Reproduction", id: str) -> str:
         verdict=chip(done, id),
         explained=[(name, text) for name, text in explained if text],
         findings=_findings(check) if check is not None and check.stored else [],
+        errata=[errata()[id] for id in claim.erratum],
         figures=figures_of(claim, done.figures.values()),
         program=program,
     )

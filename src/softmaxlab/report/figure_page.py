@@ -37,7 +37,7 @@ def figure_page(done: "Reproduction", id: str, errata: dict[str, Erratum], secti
         file=file,
         changed=_changed(figure) if preset == "quick" else [],
         claims=[(claim, chip(done, claim.id), done.judged[claim.id].measured) for claim in claims],
-        errata=[sections[erratum.anchor] for erratum in errata_on(figure, errata.values())],
+        errata=[sections[errata[id].anchor] for id in errata_on(figure, claims)],
         described=described,
         details=details,
         command=f"softmaxlab run {id} --preset {preset}",

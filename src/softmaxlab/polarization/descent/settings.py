@@ -5,6 +5,7 @@ from typing import Annotated, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
+from softmaxlab.polarization.losses import LOSSES
 from softmaxlab.polarization.problem import Problem
 from softmaxlab.polarization.reduction import is_aligned
 
@@ -40,4 +41,4 @@ class DescentSettings(Problem):
     def has_strength(self) -> bool:
         """Whether Γ is defined: the gradient stays along β*. For the square loss Adam's V leaves that line."""
         along = self.model == "value" and is_aligned(self)
-        return along and (self.loss == "logistic" or self.optimizer in ("gd", "momentum"))
+        return along and (LOSSES[self.loss].along_beta or self.optimizer in ("gd", "momentum"))

@@ -34,8 +34,8 @@ from softmaxlab.polarization.certificate import (
 )
 from softmaxlab.polarization.equilibrium import Rest
 from softmaxlab.polarization.flow.field import Field
-from softmaxlab.polarization.flow.time_from_strength import log_time
-from softmaxlab.polarization.losses import Linear
+from softmaxlab.polarization.flow.time_from_strength import REFINED, log_time, log_time_on_grid, refined
+from softmaxlab.polarization.losses import LOSSES, Linear
 from softmaxlab.polarization.maps import FUNCTIONS, SHARES
 from softmaxlab.polarization.models import Parameters
 from softmaxlab.polarization.problem import Problem
@@ -87,9 +87,10 @@ class Flow(Problem):
 
 
 class StrengthFlow(Problem):
-    """The orbit of the logistic flow with Γ as clock, to `strength_end`: times far beyond 1e308 are reached.
+    """The orbit of a flow whose gradient is along β*, with Γ as clock: times far beyond 1e308 are reached.
 
-    The result has `strength` in place of t, and `log_t`.
+    The result has `strength` in place of t, and `log_t`: to rounding for the logistic loss; for one of your own from
+    1/γ taken as exponential between points of a grid, infinite where γ is below the least float.
     """
 
     version: ClassVar[int] = 2  # log_t by quadrature
@@ -101,10 +102,10 @@ class StrengthFlow(Problem):
 
     @model_validator(mode="after")
     def _has_strength(self) -> Self:
-        if self.loss != "logistic" or self.model != "value":
+        if not LOSSES[self.loss].along_beta or self.model != "value":
             raise ValueError(
-                f"needs loss='logistic' and model='value', got {self.loss!r} and {self.model!r}; "
-                "other losses with gradient along beta run on the same orbit"
+                f"needs model='value' and a loss of the margin (loss='logistic', or one registered with margin=True), "
+                f"got {self.loss!r} and {self.model!r}"
             )
         return self
 
@@ -116,10 +117,17 @@ class StrengthFlow(Problem):
         field = Field(small, Linear(small.given("beta")), with_strength=False)
         run = run_with(self.solver or "DOP853", self.rtol, clock="strength", pieces=[])
         strength = times(self.strength_end, self.points)
-        history = _record(small, field, strength, run)
+        exact = self.loss == "logistic"
+        history = _record(small, field, strength if exact else refined(strength), run)
         arrays = history.arrays()
         m = (arrays["u"] * arrays["scores"]).sum(axis=-1)
-        log_t = log_time(field, run.pieces or [], strength[: len(m)], m)
+        if exact:
+            log_t = log_time(field, run.pieces or [], strength[: len(m)], m)
+        else:
+            gamma = small.loss_of().gamma(m[:, None] / small.given("beta"))
+            log_t = log_time_on_grid(refined(strength)[: len(m)], gamma)[::REFINED]
+            history.keep_every(REFINED)
+            arrays, strength = history.arrays(), strength[: len(log_t)]
         certified = _certified(field, arrays, strength, run, float(log_t[-1]))
         result = _result(self, history, {"strength": strength}, run, certified)
         return Result(

@@ -171,10 +171,12 @@ MOST = f"95 % interval of the share of pairs above a half, from {LEAST_PAIRS} pa
 
 
 def _claim(id: str, place: str, statement: str, judge: Callable, tolerance: str, control: TableRuns, control_is: str,
-           expected: Verdict = Verdict.HOLDS) -> Claim:  # fmt: skip
+           expected: Verdict = Verdict.HOLDS, **links: tuple[str, ...]) -> Claim:  # fmt: skip
     levels = {"evidence": TABLE, "refined": TableRuns(other_seeds=True), "refined_evidence": OTHER_SEEDS}
     checked = (judge, TableRuns(), control, control_is, expected)
-    return Claim(f"polarization/{id}", SOURCE, place, statement, tolerance, *checked, **levels, live=True, grows=True)
+    return Claim(
+        f"polarization/{id}", SOURCE, place, statement, tolerance, *checked, **levels, **links, live=True, grows=True
+    )
 
 
 CLAIMS = (
@@ -187,6 +189,8 @@ CLAIMS = (
         TableRuns({"map": EXCHANGED}),
         "the same runs with the names of each normalised map and its counterpart, and of softmax and linear, exchanged",
         expected=Verdict.UNDECIDED,
+        figures=("polarization/fig04",),
+        erratum=("polarization/22",),
     ),
     _claim(
         "sinks-aux",
@@ -198,6 +202,7 @@ CLAIMS = (
         TableRuns({"task.aux": both(0.0, 0.2)}),
         "the same runs with the labels of λ exchanged",
         expected=Verdict.UNDECIDED,
+        figures=("polarization/fig14",),
     ),
     _claim(
         "sinks-shifted",
@@ -208,6 +213,7 @@ CLAIMS = (
         TableRuns({"task.shifted": both(True, False)}),
         "the same runs with the labels of the two kinds of query exchanged",
         expected=Verdict.UNDECIDED,
+        figures=("polarization/fig04",),
     ),
     _claim(
         "sinks-positions",
@@ -218,6 +224,7 @@ CLAIMS = (
         TableRuns({"positions": both("none", "additive")}),
         "the same runs with the labels of no positions and additive ones exchanged",
         expected=Verdict.UNDECIDED,
+        figures=("polarization/fig15",),
     ),
     _claim(
         "previous-token",
