@@ -65,7 +65,8 @@ Check = Annotated[
 Prune = Annotated[int | None, Option(metavar="N", help="Remove N heads greedily: the redundancy curve.")]
 Rule = Annotated[str, Option(metavar="none|count|total", help="Of --prune: remove plainly, or scale the others up.")]
 Unchanged = Annotated[
-    bool, Option("--compare-logits/--no-compare-logits", help="Stop if measuring changes the model's output.")
+    bool,
+    Option("--compare-logits/--no-compare-logits", metavar=FLAG, help="Stop if measuring changes the model's output."),
 ]
 Revisions = Annotated[str | None, Option(metavar="A,B,…", help="Checkpoints of a Hub id, one row each.")]
 Attention = Annotated[str | None, Option(metavar="LAYER.HEAD,…", help="Draw these heads' patterns; needs --out.")]

@@ -33,6 +33,9 @@ def check_config(folder: Path) -> dict[str, Any]:
     if (folder / ADAPTER).is_file():
         raise SpecError(f"{folder} holds a model and a PEFT adapter: merge them (merge_and_unload) and save that")
     _refuse_unknown_model(folder, config.get("model_type"), "auto_map" in config)
+    classes = config.get("architectures") or []
+    if not (isinstance(classes, list) and all(isinstance(name, str) for name in classes)):
+        raise SpecError(f"{path}: architectures must be a list of names of classes, got {classes!r:.80}")
     for key, value in _entries(config):
         if key.endswith("_implementation") and "/" in str(value):
             raise SpecError(

@@ -4,13 +4,7 @@ The paper finds softmax-1 to be much like softmax. So it is at first, and where 
 that is weak (ν₁ = 1), its heads go on, some hundreds of τ later, to the values of θ.
 """
 
-from typing import TYPE_CHECKING
-
 import numpy as np
-
-if TYPE_CHECKING:
-    pass
-
 
 DIGITS = 9  # of ν, which is known by its root
 

@@ -1,13 +1,10 @@
 """Figure 14: λ = 0: the loss at the last position alone."""
 
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
 from softmaxlab.papers.polarization.induction_figures import InductionRuns
-
-if TYPE_CHECKING:
-    pass
 
 
 class Fig14(InductionRuns):

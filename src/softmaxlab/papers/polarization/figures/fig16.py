@@ -1,13 +1,10 @@
 """Figure 16: λ = 0."""
 
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
 from softmaxlab.papers.polarization.induction_figures import InductionRuns
-
-if TYPE_CHECKING:
-    pass
 
 
 class Fig16(InductionRuns):

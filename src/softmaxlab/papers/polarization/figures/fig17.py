@@ -1,11 +1,8 @@
 """Figure 17: λ = 0.2."""
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from softmaxlab.papers.polarization.induction_figures import InductionRuns
-
-if TYPE_CHECKING:
-    pass
 
 
 class Fig17(InductionRuns):

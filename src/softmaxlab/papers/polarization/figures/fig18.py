@@ -1,12 +1,8 @@
 """Figure 18: with and without MLP and LayerNorm, one vocabulary."""
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from softmaxlab.papers.polarization.classification_figures import FlipRuns, Panel, Vocabularies
-
-if TYPE_CHECKING:
-    pass
-
 
 ON = {True: "", False: "no "}
 

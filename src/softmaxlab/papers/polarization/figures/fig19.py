@@ -1,12 +1,9 @@
 """Figure 19: vocabulary 81."""
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from softmaxlab.papers.polarization.classification_figures import Vocabularies
 from softmaxlab.papers.polarization.figures.fig18 import Fig18
-
-if TYPE_CHECKING:
-    pass
 
 
 class Fig19(Fig18):

@@ -1,14 +1,11 @@
 """Figure 21: heads and layers, without MLP and LayerNorm."""
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from softmaxlab.core.result import Result
 from softmaxlab.papers.polarization.classification_figures import FlipRuns, Panel, Vocabularies
-
-if TYPE_CHECKING:
-    pass
 
 
 class Fig21(FlipRuns):

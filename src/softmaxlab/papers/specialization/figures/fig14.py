@@ -1,6 +1,6 @@
 """Figure 14: the same for Bayes-softmax."""
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from softmaxlab.core.result import Result
 from softmaxlab.papers.specialization.figures.fig12 import Fig12
@@ -11,9 +11,6 @@ from softmaxlab.papers.specialization.head_planes import (
 )
 from softmaxlab.papers.specialization.strength_planes import NEAR, farthest_atom, strengths
 from softmaxlab.plotting.map_styles import MapName
-
-if TYPE_CHECKING:
-    pass
 
 
 class Fig14(Fig12):
