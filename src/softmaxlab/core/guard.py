@@ -1,4 +1,4 @@
-"""Nothing of ours lives on: a small process that kills the process groups it was told of when its parent is gone.
+"""Kill the workers when their parent has ended, however it ended: a small process that watches it.
 
 It waits at the end of a pipe that its parent holds, which closes however the parent ends, even by kill -9. It is run as
 a file by itself, with the standard library alone, so that it is there at once and has nothing that could fail.

@@ -163,7 +163,7 @@ def _rows(solver: "_Solver", grid: np.ndarray, run: Run, guarded: Guarded | None
 
 
 def _batches(times: np.ndarray, size: int) -> list[np.ndarray]:
-    return np.array_split(times, 1 + len(times) * size // BATCH) if len(times) else []
+    return np.array_split(times, min(len(times), 1 + len(times) * size // BATCH)) if len(times) else []
 
 
 class _Solver:

@@ -55,7 +55,9 @@ def is_compared(figure: type[FigureSpec]) -> bool:
 
 
 def path_of(figure: type[FigureSpec]) -> Path:
-    return Path(inspect.getfile(figure)).parent.parent / FOLDER / f"{figure.id.split('/', 1)[-1]}.json"
+    folder = Path(inspect.getfile(figure)).parent
+    home = folder.parent if folder.name == "figures" else folder  # the module of a plugin has no such folder
+    return home / FOLDER / f"{figure.id.split('/', 1)[-1]}.json"
 
 
 def read(figure: type[FigureSpec]) -> dict[Preset, Summary]:

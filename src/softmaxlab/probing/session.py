@@ -3,7 +3,7 @@
     report = ProbeSession(ProbeOptions("smollm2", swap=(SwapOption("softmax1", -5.0),))).run()
     report.tables()["heads"], report.document(), report.recommendations()
 
-`softmaxlab probe`, the report's page of a real model and the explorer's command are thin callers of this.
+`softmaxlab probe` and the report's page of a real model are thin callers of this.
 """
 
 import math

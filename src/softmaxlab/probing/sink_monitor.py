@@ -49,7 +49,8 @@ class SinkMonitor:
     ) -> None:
         if not (isinstance(every, int) and not isinstance(every, bool) and every >= 1):
             raise SpecError(f"every must be a whole number of optimizer steps from 1, got {every!r}")
-        watch(model, statistics=statistics, eps=eps)  # what it refuses is refused before training
+        with watch(model, statistics=statistics, eps=eps):
+            pass  # a model that cannot be measured is refused here, not in the middle of a training
         self.model, self.every, self.statistics, self.eps = model, every, statistics, eps
         self.steps = 0
         self.rows: list[dict[str, float]] = []

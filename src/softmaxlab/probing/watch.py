@@ -69,7 +69,7 @@ class watch:
     ) -> None:
         if statistics not in ("full", "fast"):
             raise unknown("statistics", statistics, ("full", "fast"))
-        if not (isinstance(every, int) and every >= 1):
+        if not (isinstance(every, int) and not isinstance(every, bool) and every >= 1):
             raise SpecError(f"every must be a whole number from 1, got {every!r}")
         if not 0 < eps < 1:
             raise SpecError(f"eps must lie between 0 and 1, got {eps!r}")

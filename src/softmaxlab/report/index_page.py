@@ -1,6 +1,7 @@
 """The first page: what came out, the verdict table, the gallery."""
 
 from collections import Counter
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from softmaxlab.papers.evidence import Verdict
@@ -78,10 +79,12 @@ def _groups(done: "Reproduction") -> list[dict[str, Any]]:
         ours = figure.source == "softmaxlab"
         groups.setdefault((paper_of(id), ours), []).append((figure, done.drawn[id]))
     ordered = sorted(groups.items(), key=lambda item: item[0][1])  # ours last, else as the folders come
-    return [{"heading": _heading(folder, ours), "figures": figures} for (folder, ours), figures in ordered]
+    return [{"heading": _heading(folder, ours, groups), "figures": figures} for (folder, ours), figures in ordered]
 
 
-def _heading(folder: str, ours: bool) -> str:
+def _heading(folder: str, ours: bool, groups: Collection[tuple[str, bool]]) -> str:
     if not ours:
         return f"The paper on {folder}"
-    return "Our own studies" if folder == "studies" else f"Our own, beside the paper on {folder}"
+    if folder == "studies":
+        return "Our own studies"
+    return f"Our own, beside the paper on {folder}" if (folder, False) in groups else f"Our own, on {folder}"

@@ -1,7 +1,7 @@
 """The records that a reproduction keeps between runs: one beside each figure's page, one in the store for each claim.
 
-A record holds the digest of the code it was made by, so that nothing is shown that other code has computed. A probe is
-cut, measured and drawn by files that figures and claims do not use, so that it has a digest of its own.
+A record holds the digest of the code it was made by, so that nothing is shown that other code has computed. A probe has
+a digest of its own, which also holds the files that draw it and the version of transformers.
 """
 
 import dataclasses

@@ -1,7 +1,7 @@
 """Compare forecasts with what came true: one row for each layer-2 head of a run, and criteria over many rows.
 
-Protocol and thresholds: docs/studies/forecast.md. Columns of a row, three times over (of what training did, of the
-forecast and of the extrapolation): token, the key with the largest share at the end; share, that share; step, from
+Protocol and thresholds: docs/studies/forecast-protocol.md. Columns of a row, three times over (of what training did, of
+the forecast and of the extrapolation): token, the key with the largest share at the end; share, that share; step, from
 which on it stays above 0.9 (of what is foretold: at which it first passes it), infinite if it does not.
 """
 

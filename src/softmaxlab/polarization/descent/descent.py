@@ -7,7 +7,6 @@ Three paths to the same numbers: `reduced` (the logistic value model under plain
 times slower). `notes["path"]` says which it was, `notes["compile_seconds"]` what compiling or loading the kernel took.
 """
 
-import os
 import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from softmaxlab.core.cost import Cost
+from softmaxlab.core.pool import cores
 from softmaxlab.core.progress import Progress
 from softmaxlab.core.result import Result
 from softmaxlab.core.simulate import simulate
@@ -132,7 +132,7 @@ def descend_many(specs: Iterable[Descent], jobs: int | None = None) -> list[Resu
     """The results of many specs, in order, computed in `jobs` threads (as many as processors if not given)."""
     specs = list(specs)
     results = []
-    with ThreadPoolExecutor(jobs or os.cpu_count()) as pool, Progress(len(specs), "descents") as progress:
+    with ThreadPoolExecutor(jobs or cores()) as pool, Progress(len(specs), "descents") as progress:
         for result in pool.map(simulate, specs):
             results.append(result)
             progress.advance(failed=not result.status.ok)

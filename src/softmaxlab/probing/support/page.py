@@ -15,11 +15,13 @@ def page(trials: list[Trial], untried: list[tuple[str, str]]) -> str:
     said = ", ".join(f"{counts[verdict]} {verdict}" for verdict in (WORKS, EAGER, REFUSED) if counts[verdict])
     tried = [trial for trial in trials if trial.verdict != NOT_BUILT]
     different = sum(not trial.is_honest for trial in tried)
+    unfinished = "; trials that ended in an error are among those not tried yet, below" if untried else ""
     lines = [
         "# Which architectures can be measured",
         "",
         f"{len(tried)} architectures of transformers {version('transformers')} were built tiny from their "
-        f"configuration and tried, without padding and padded on either side: {said}. Silently different: {different}. "
+        f"configuration and tried, without padding and padded on either side: {said}. "
+        f"Silently different of these: {different}{unfinished}. "
         f"{counts[NOT_BUILT]} more could not be built tiny, so nothing is known of them but the check that every "
         "probe makes: the first batch is run with and without us, and a difference stops it.",
         "",

@@ -63,7 +63,8 @@ class Looked:
 
     @property
     def samples(self) -> int:
-        return len(self.sets) * self.points * images(self.velocity.spec.model.prior)
+        spec = self.velocity.spec
+        return len(self.sets) * self.points * (images(spec.model.prior) if spec.sampling == "symmetric" else 1)
 
 
 @dataclass(frozen=True)
@@ -102,9 +103,16 @@ def certificate(velocity: Velocity, half: np.ndarray, last: np.ndarray, tau: flo
     return around(velocity, last, tau, look, facts)
 
 
-def other_way(looked: Looked, velocity: Velocity, ends: Sequence[np.ndarray], last: np.ndarray) -> dict[str, Any]:
-    """The certificate of a minimum at `last`, given where flows over other samples from the same start end."""
-    apart = max(_largest(velocity, last, end - last) for end in ends)
+def other_way(
+    looked: Looked, velocity: Velocity, ends: Sequence[np.ndarray | None], last: np.ndarray
+) -> dict[str, Any]:
+    """Return the certificate of a minimum at `last`, given where flows over other samples from the same start end.
+
+    An end is None if the flow could not be followed.
+    """
+    if any(end is None for end in ends):
+        return looked.facts | _verdict("undersampled", "a flow over other samples could not be followed to its end")
+    apart = max(_largest(velocity, last, end - last) for end in ends if end is not None)
     facts = looked.facts | {"apart": apart}
     if apart <= APART:
         return facts

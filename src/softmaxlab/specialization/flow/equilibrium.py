@@ -107,11 +107,15 @@ def follow(spec: FlowSettings, run: Run) -> Path:
     return path
 
 
-def _other_end(velocity: Velocity, tau: float, run: Run, k: int) -> np.ndarray:
-    """Where the flow from the same start is at τ over other samples, the k-th set beyond those of the certificate."""
+def _other_end(velocity: Velocity, tau: float, run: Run, k: int) -> np.ndarray | None:
+    """Return where the flow from the same start is at τ over other samples; None if it does not get there.
+
+    The samples are the k-th set beyond those of the certificate.
+    """
     other = velocity.with_samples(velocity.unseen(SETS + k, max(1, velocity.points // COARSER)))
     run = Run("LSODA", run.rtol, run.atol, run.limits, clock=run.clock)
-    return np.concatenate(list(integrate(other, other.start, np.array([0.0, tau]), run, other.jacobian)))[-1]
+    states = np.concatenate(list(integrate(other, other.start, np.array([0.0, tau]), run, other.jacobian)))
+    return states[-1] if run.status.ok else None
 
 
 def _in_r(looked: Looked) -> bool:

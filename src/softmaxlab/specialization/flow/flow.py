@@ -12,12 +12,12 @@ The expectations are means over the same samples all along (sampling.py), so thi
 loss in the result is over other samples, with its standard error.
 """
 
-import os
 import threading
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 from softmaxlab.core.ode import Limits, Run, stopping
+from softmaxlab.core.pool import cores
 from softmaxlab.core.progress import Progress
 from softmaxlab.core.result import Result
 from softmaxlab.core.simulate import simulate
@@ -49,7 +49,7 @@ def flow_many(specs: Iterable[Flow], jobs: int | None = None) -> list[Result]:
     """The results of many flows, in order, computed in `jobs` threads (as many as processors if not given)."""
     specs = list(specs)
     results, stop = [], threading.Event()
-    pool = ThreadPoolExecutor(jobs or os.cpu_count(), initializer=stopping.set, initargs=(stop,))
+    pool = ThreadPoolExecutor(jobs or cores(), initializer=stopping.set, initargs=(stop,))
     try:
         with Progress(len(specs), "flows") as progress:
             for result in pool.map(simulate, specs):

@@ -20,6 +20,7 @@ FIRST_LOOK = 1e4  # τ at which a flow to rest is looked at first: all but the s
 FIRST_RECORD = 1.0  # τ from which a flow to rest is recorded, evenly in log τ: features are learnt from then on
 LONGEST = 1e12  # no flow has anything left to do by then, and times of this size still have twelve digits
 GRADIENTS = {"tau_end": 500, "rest": 5000}  # of a flow with a solver that chooses its steps
+PLAIN_POINTS = 100_000  # the paper's
 Tolerance = Annotated[float, Field(ge=1e-12, le=0.1)]
 
 
@@ -88,9 +89,10 @@ class FlowSettings(Spec):
         return start.replace(p=np.eye(self.model.features)) if self.spikes == "orthogonal" else start
 
     def estimate(self) -> Cost:
-        """Gradients over all samples: as many as Euler has steps, or another solver some hundred."""
-        points = self.samples or default_points(self.model.prior)
-        samples = points * (1 if self.sampling == "plain" else images(self.model.prior))
+        """Gradients over all samples: as many as Euler has steps, or what another solver needs at most."""
+        symmetric = self.sampling == "symmetric"
+        points = self.samples or (default_points(self.model.prior) if symmetric else PLAIN_POINTS)
+        samples = points * (images(self.model.prior) if symmetric else 1)
         gradients = self.tau_end / self.step if self.solver == "Euler" else GRADIENTS[self.until]
         state = 8.0 * self.model.heads * (self.model.features + self.model.heads)
         record = 3 * state * (self.points if self.record is None else len(self.record))

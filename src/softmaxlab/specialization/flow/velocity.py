@@ -10,7 +10,7 @@ from itertools import combinations
 import numpy as np
 
 from softmaxlab.core.random import generator
-from softmaxlab.specialization.flow.settings import FlowSettings
+from softmaxlab.specialization.flow.settings import PLAIN_POINTS, FlowSettings
 from softmaxlab.specialization.heads import CLOSED_FORM, learns_bias, learns_gain
 from softmaxlab.specialization.hessian import hessian_over
 from softmaxlab.specialization.order_parameters import OrderParameters
@@ -18,7 +18,6 @@ from softmaxlab.specialization.population import Slope, slope_over
 from softmaxlab.specialization.sampling import Samples, Seed, default_points, plain, symmetric
 from softmaxlab.specialization.symmetric_root import symmetric_root
 
-PLAIN_POINTS = 100_000  # the paper's
 # A Jacobian by differences is taken over 1/PART of the points, but no fewer than LEAST.
 PART, LEAST = 4, 256
 DIFFERENCE = 1e-6

@@ -17,12 +17,12 @@ Samples are drawn in fixed blocks, each with its own generator: the numbers do n
 """
 
 import math
-import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 
+from softmaxlab.core.pool import cores
 from softmaxlab.core.random import generator
 from softmaxlab.specialization.heads import forward
 from softmaxlab.specialization.model import SingleLocation
@@ -59,7 +59,7 @@ class Reduced:
         sizes = [batch // count + (i < batch % count) for i in range(count)]
         self.blocks = [(generator(seed, f"specialization/reduced {i}"), size) for i, size in enumerate(sizes)]
         self.merging = generator(seed, "specialization/reduced")
-        self.pool = ThreadPoolExecutor(min(count, os.cpu_count() or 1))
+        self.pool = ThreadPoolExecutor(min(count, cores()))
 
     def order(self) -> tuple[np.ndarray, np.ndarray]:
         """m and q."""
