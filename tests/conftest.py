@@ -25,6 +25,12 @@ def pytest_collection_finish() -> None:
     os.environ["SOFTMAXLAB_PLUGINS"] = PLUGINS
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _away_from_the_project(tmp_path_factory):
+    """What modules make once is made in another folder too: workers do not import from the current folder."""
+    os.chdir(tmp_path_factory.mktemp("session"))
+
+
 @pytest.fixture(autouse=True)
 def _own_folder(tmp_path, monkeypatch):
     """Tests run in a folder of their own, so what they write does not land in the repository."""
