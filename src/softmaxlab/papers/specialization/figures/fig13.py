@@ -1,6 +1,8 @@
 """Figure 13: the same for softmax-1."""
 
-from typing import ClassVar
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field
 
 from softmaxlab.core.result import Result
 from softmaxlab.papers.specialization.figures.fig12 import Fig12
@@ -23,7 +25,14 @@ class Fig13(Fig12):
     place: ClassVar[str] = "Figure 13"
     reports: ClassVar[str] = "Softmax-1 behaves much like softmax"
 
+    presets: ClassVar[dict[str, dict[str, Any]]] = {
+        "quick": {"points": 80, "nu1": (1.0, 3.0, 8.0), "nu2": (1.0, 3.0, 8.0)},
+        "paper": {},
+    }
+    cost: ClassVar[dict[str, str]] = {"quick": "45 s", "paper": "80 s"}
+
     map: MapName = "softmax1"
+    samples: Annotated[int, Field(ge=64, le=2**20)] = 2**16  # at ν = (8, 1) heads end .46 apart; with 2^14 they do not
 
     @staticmethod
     def seen(result: Result) -> str:
