@@ -31,7 +31,7 @@ _PUBLIC = {
     "SpecError": "softmaxlab.errors",
     "StoreError": "softmaxlab.errors",
 }
-__all__ = ["__version__", *_PUBLIC]
+__all__ = ["__version__", *_PUBLIC]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str):

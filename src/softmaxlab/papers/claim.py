@@ -89,7 +89,9 @@ class Check:
     @property
     def findings(self) -> dict[Level, Finding]:
         """Return the findings of today's judge and subjects."""
-        fresh = {level: record.finding for level, record in self.stored.items() if not self.stale(level)}
+        fresh: dict[Level, Finding] = {
+            level: record.finding for level, record in self.stored.items() if not self.stale(level)
+        }
         return {"own": self.finding, **fresh}
 
     @property

@@ -84,7 +84,7 @@ def settle(findings: Mapping[Level, Finding], *, on_paper: bool, proved: bool, o
     if not on_paper or own.verdict not in AGAINST or proved:
         return Settled(own.verdict)
     lacking = {level: f" ({finding.lacking})" for level, finding in findings.items() if finding.lacking}
-    needed = [level for level in _NEEDED if level not in (*counted, own_level)]
+    needed: list[Level] = [level for level in _NEEDED if level not in (*counted, own_level)]
     missing = [_NEEDED[level] + lacking.get(level, "") for level in needed]
     return Settled(Verdict.UNDECIDED, " and ".join(missing)) if missing else Settled(own.verdict)
 

@@ -5,7 +5,7 @@ Their ids are read from the source files; a file is imported when its figure or 
 
 import importlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from softmaxlab.errors import unknown
@@ -21,7 +21,7 @@ Item = TypeVar("Item")
 class _OnDemand(Mapping[str, Item], Generic[Item]):
     """Name → item, in the order of `names`; `load` is called each time an item is used."""
 
-    def __init__(self, names: Callable[[], Iterable[str]], load: Callable[[str], Item]):
+    def __init__(self, names: Callable[[], Collection[str]], load: Callable[[str], Item]):
         self._names, self._load = names, load
 
     def __getitem__(self, name: str) -> Item:

@@ -5,7 +5,7 @@
 """
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from softmaxlab.probing.compare import compare as compare
 from softmaxlab.probing.compare import compare_tables as compare_tables
@@ -37,6 +37,9 @@ from softmaxlab.probing.text import batches as batches
 from softmaxlab.probing.text import sequences as sequences
 from softmaxlab.probing.text import texts as texts
 from softmaxlab.probing.watch import watch as watch
+
+if TYPE_CHECKING:
+    from softmaxlab.probing.sink_callback import SinkCallback as SinkCallback
 
 __all__ = [
     "HeadTables",

@@ -10,8 +10,7 @@ from typing import Any
 
 import pandas
 from transformers import TrainerCallback
-from transformers.integrations import get_reporting_integration_callbacks
-from transformers.integrations.integration_utils import default_logdir
+from transformers.integrations.integration_utils import default_logdir, get_reporting_integration_callbacks
 
 from softmaxlab.errors import SpecError
 from softmaxlab.measure.thresholds import SINK_EPS
@@ -32,7 +31,8 @@ class SinkCallback(TrainerCallback):
     ) -> None:
         if not (isinstance(every, int) and not isinstance(every, bool) and every >= 1):
             raise SpecError(f"every must be a whole number of optimizer steps from 1, got {every!r}")
-        self.every, self.statistics, self.eps, self.quiet = every, statistics, eps, quiet
+        self.every, self.eps, self.quiet = every, eps, quiet
+        self.statistics: Statistics = statistics
         self.monitor: SinkMonitor | None = None
         self._reporters: list[Any] = []
 

@@ -18,7 +18,7 @@ import inspect
 import logging
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import pandas
 import torch
@@ -51,7 +51,8 @@ class SinkMonitor:
             raise SpecError(f"every must be a whole number of optimizer steps from 1, got {every!r}")
         with watch(model, statistics=statistics, eps=eps):
             pass  # a model that cannot be measured is refused here, not in the middle of a training
-        self.model, self.every, self.statistics, self.eps = model, every, statistics, eps
+        self.model, self.every, self.eps = model, every, eps
+        self.statistics: Statistics = statistics
         self.steps = 0
         self.rows: list[dict[str, float]] = []
         self.packed = 0  # rows of batches that were left out
@@ -133,20 +134,25 @@ class SinkMonitor:
             for batch in batches:
                 top(**batch | options)
         heads = watched.report()
-        self._heads.append(heads.assign(step=self.steps)[["step", *heads.columns]])
+        self._heads.append(cast(pandas.DataFrame, heads.assign(step=self.steps)[["step", *heads.columns]]))
         return {"step": self.steps} | _summary(watched, heads, self.eps)
 
 
 def _summary(watched: watch, heads: pandas.DataFrame, eps: float) -> dict[str, float]:
-    row = {name: float(heads[name].mean()) for name in MEANS if name in heads}
-    row |= {"sink_heads": float((heads["sink"] > eps).mean()), "sequences": int(heads["sequences"].max())}
+    row = {name: float(_column(heads, name).mean()) for name in MEANS if name in heads}
+    row |= {"sink_heads": float((_column(heads, "sink") > eps).mean())}
+    row["sequences"] = int(_column(heads, "sequences").max())
     if "max_logit" in heads:
-        row["max_logit"] = float(heads["max_logit"].max())
+        row["max_logit"] = float(_column(heads, "max_logit").max())
         sinks = watched.sinks()
         if len(sinks):  # of the most frequent sink token
             row |= {name: int(sinks[name].iloc[0]) for name in ("first_layer", "last_layer")}
     activations = watched.activations()
-    return row | {"top_activation": float(activations["top"].max())} if len(activations) else row
+    return row | {"top_activation": float(_column(activations, "top").max())} if len(activations) else row
+
+
+def _column(table: pandas.DataFrame, name: str) -> pandas.Series:
+    return cast(pandas.Series, table[name])  # which by the types of pandas may be a table too
 
 
 def as_log(row: Mapping[str, float]) -> dict[str, float]:

@@ -138,7 +138,7 @@ class watch:
         `sink_output` is NaN where the output of attention is gated before it goes on; `.attrs["gated"]` names those.
         """
         table = heads_table(self._measured(kind), self.statistics)
-        gated = table["module"].isin(self._use.changed())
+        gated = table["module"].isin(list(self._use.changed()))
         for column in [name for name in table.columns if name.startswith("sink_output")]:
             table[column] = table[column].mask(gated)
         table.attrs["gated"] = sorted(set(table.loc[gated, "module"]))

@@ -107,7 +107,7 @@ class ClaimRecord:
             return None
         finding = Finding(Verdict(self.verdict), self.measured, self.lacking)
         control = Finding(Verdict(self.control_verdict), self.control_measured)
-        made = {level: StoredFinding(**fields) for level, fields in self.made.items()}
+        made: dict[Level, StoredFinding] = {level: StoredFinding(**fields) for level, fields in self.made.items()}
         return Check(claim, finding, control, made if claim.live else stored(claim))
 
 

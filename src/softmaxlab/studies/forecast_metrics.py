@@ -193,7 +193,7 @@ def number_of(name: str, measure: Measure, table: "Table") -> Number:
         return measure(table.iloc[np.concatenate([runs[i] for i in numbers])])
 
     options = {"n_resamples": RESAMPLES, "method": "percentile", "vectorized": False}
-    resampled = bootstrap((np.arange(len(runs)),), of_runs, random_state=generator(0, "bootstrap"), **options)
+    resampled = bootstrap((np.arange(len(runs)),), of_runs, random_state=generator(0, "bootstrap"), **options)  # pyright: ignore[reportCallIssue]
     return Number(name, value, *_bounds(resampled.bootstrap_distribution))
 
 

@@ -4,6 +4,7 @@ A run of the paper counts once, however many figures draw it and whether it was 
 or both. README and the report take their numbers from `coverage`.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -76,6 +77,6 @@ def _figures() -> list[type[FigureOfRuns]]:
     return [figure for figure in FIGURES.values() if issubclass(figure, FigureOfRuns)]
 
 
-def _runs_by_panel(figure: type[FigureOfRuns], runs: str) -> list[int]:
+def _runs_by_panel(figure: Callable[..., FigureOfRuns], runs: str) -> list[int]:
     result = figure(runs=runs)._run("cpu")
     return result["paper"].reshape(len(result["panel"]), -1).sum(axis=1).tolist()

@@ -146,7 +146,7 @@ def bfloat16_in_words(result: Result) -> str:
 def bars_of(result: Result, quantity: str, panel: int) -> Bars:
     pooled = result["share_pooled"][panel] if "share_pooled" in result else None
     counts = (result[name][panel] for name in (quantity, "runs", *COUNTS[quantity], "bfloat16"))
-    return Bars(*counts, pooled)
+    return Bars(*counts, other=pooled)
 
 
 def drawn(result: Result) -> str:

@@ -113,10 +113,10 @@ def without_unvalidated(table: "Table") -> tuple["Table", int]:
     import pandas
 
     half = table["precision"] == HALF
-    if not half.any():
+    if not half.any():  # pyright: ignore[reportGeneralTypeIssues]
         return table, 0
     pairs = precision_pairs(pandas.concat([table, read_runs(COMMITTED, "induction")]).drop_duplicates("key"))
-    return (table, 0) if pairs.validated else (where(table, ~half), int(half.sum()))
+    return (table, 0) if pairs.validated else (where(table, ~half), int(half.sum()))  # pyright: ignore[reportArgumentType]
 
 
 def half_is_like_full(table: "Table") -> Finding:

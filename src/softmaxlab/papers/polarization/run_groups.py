@@ -65,7 +65,7 @@ def trained(specs: Iterable[Run]) -> "Table":
     rows = []
     for spec in specs:
         rates = simulate(spec)["flip_rate"]
-        settings = {name: getattr(spec, name) for name in RUN_COLUMNS} | {"task.vocab": spec.task.vocab}
+        settings = {name: getattr(spec, name) for name in RUN_COLUMNS} | {"task.vocab": spec.task.vocab}  # pyright: ignore[reportAttributeAccessIssue]
         rows.append(settings | {"key": spec.key, "flips": float(rates.max())})
     return pandas.DataFrame(rows).dropna(subset=["flips"])
 
@@ -93,7 +93,11 @@ def interval_of_mean(values: np.ndarray) -> tuple[float, float]:
     if len(values) < 2:
         return -np.inf, np.inf
     resampled = bootstrap(
-        (values,), np.mean, n_resamples=RESAMPLES, method="percentile", random_state=np.random.default_rng(0)
+        (values,),
+        np.mean,
+        n_resamples=RESAMPLES,
+        method="percentile",
+        random_state=np.random.default_rng(0),  # pyright: ignore[reportCallIssue]
     )
     return float(resampled.confidence_interval.low), float(resampled.confidence_interval.high)
 

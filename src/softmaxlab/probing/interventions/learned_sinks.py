@@ -41,7 +41,7 @@ class LearnedSinks:
         constants = calibrated(model, calibration, eps)
         self.sinks: dict[str, Tensor] = {}  # by the parameter's name
         for site in sites(model):
-            s, part = site.module.sinks, constants[site.name]
+            s, part = site.module.get_parameter("sinks"), constants[site.name]
             b = part.b.to(s.device)
             folded = torch.where(part.heads.to(s.device), torch.logaddexp(s.detach().to(b.dtype), b), s.detach())
             self.sinks[f"{site.name}.sinks"] = folded.to(s.dtype)

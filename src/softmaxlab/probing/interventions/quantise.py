@@ -71,7 +71,7 @@ def dynamic_int8(model: nn.Module) -> Iterator[None]:
     if reason := lacks_int8(model):
         raise SpecError(f"dynamic int8: {reason}")
     from torch.ao.nn.quantized.dynamic import Linear
-    from torch.ao.quantization import default_dynamic_qconfig
+    from torch.ao.quantization.qconfig import default_dynamic_qconfig
 
     top: Any = root(model)
     with ExitStack() as undo:

@@ -34,8 +34,8 @@ def token_mask(
     if kind not in ("sink", "massive", "any"):
         raise unknown("kind", kind, ("sink", "massive", "any"))
     chosen = {"sink": tokens["sink_heads"] > 0, "massive": tokens["activation"].notna()}
-    rows = tokens if kind == "any" else tokens[chosen[kind]]
-    rows = rows if layer is None else rows[rows["layer"] == layer]
+    rows = tokens if kind == "any" else tokens.loc[chosen[kind]]
+    rows = rows if layer is None else rows.loc[rows["layer"] == layer]
     mask = np.zeros((sequences, length), dtype=bool)
     mask[rows["sequence"].to_numpy(int), rows["position"].to_numpy(int)] = True
     return mask

@@ -55,7 +55,7 @@ def flips_of_one_head(subject: FlipSubject) -> Finding:
     some("flips-one-head", "runs of other maps", of_maps(runs, others))
     parts = [differences(*matched(runs, "map", "softmax", map, SETTING), "flips", map) for map in others]
     pairs = joined(parts)
-    rates = {int(vocab): mean(part["flips"]) for vocab, part in softmax.groupby("task.vocab")}
+    rates = {int(vocab): mean(part["flips"]) for vocab, part in softmax.groupby("task.vocab")}  # pyright: ignore[reportArgumentType]
     shown = ", ".join(f"{rate:.2f} (vocabulary {vocab})" for vocab, rate in rates.items())
     measured = (
         f"mean flip rate of softmax {shown}, judged at {READ_AT}; softmax less another map at equal settings, signs of "
@@ -110,7 +110,7 @@ def heads_differ(heads: Heads) -> Finding:
     """Of all pairs of heads of a layer and samples, how many have different favourites: mean, and run by run."""
     from scipy.stats import binomtest
 
-    shares = np.array([_different(favourites(spec), heads.copied) for spec in heads.specs])
+    shares = np.array([_different(favourites(spec), heads.copied) for spec in heads.specs])  # pyright: ignore[reportArgumentType]
     number = np.array([spec.heads for spec in heads.specs])
     parts = [(h, np.sort(shares[number == h])) for h in sorted(set(number))]
     shown = "; ".join(f"H = {h}: median {np.median(x):.2f} ({x[0]:.2f} to {x[-1]:.2f})" for h, x in parts)

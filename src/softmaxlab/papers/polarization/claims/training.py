@@ -158,7 +158,7 @@ def previous_token(subject: TableRuns) -> Finding:
         f"share of heads with more than half of their weight on the previous token: first layer {share[0]:.2f}, "
         f"second {share[1]:.2f} ({len(runs)} runs of {runs['map'].nunique()} normalised maps)"
     )
-    if len(runs) < LEAST_PAIRS or runs["map"].nunique() < LEAST_MAPS:
+    if len(runs) < LEAST_PAIRS or runs["map"].nunique() < LEAST_MAPS:  # pyright: ignore[reportGeneralTypeIssues]
         return Finding(Verdict.UNDECIDED, measured, few)
     if share[0] <= share[1] or share[0] < 0.5:
         return Finding(Verdict.FAILS, measured)
@@ -171,11 +171,22 @@ MOST = f"95 % interval of the share of pairs above a half, from {LEAST_PAIRS} pa
 
 
 def _claim(id: str, place: str, statement: str, judge: Callable, tolerance: str, control: TableRuns, control_is: str,
-           expected: Verdict = Verdict.HOLDS, **links: tuple[str, ...]) -> Claim:  # fmt: skip
+           expected: Verdict = Verdict.HOLDS, erratum: tuple[str, ...] = (), figures: tuple[str, ...] = ()
+           ) -> Claim:  # fmt: skip
     levels = {"evidence": TABLE, "refined": TableRuns(other_seeds=True), "refined_evidence": OTHER_SEEDS}
     checked = (judge, TableRuns(), control, control_is, expected)
     return Claim(
-        f"polarization/{id}", SOURCE, place, statement, tolerance, *checked, **levels, **links, live=True, grows=True
+        f"polarization/{id}",
+        SOURCE,
+        place,
+        statement,
+        tolerance,
+        *checked,
+        **levels,
+        erratum=erratum,
+        figures=figures,
+        live=True,
+        grows=True,
     )
 
 
