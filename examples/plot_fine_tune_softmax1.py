@@ -58,11 +58,12 @@ print(f"softmax: loss {evaluate():.3f}")
 # The swap: ``learn=True`` makes the biases parameters, one tensor [head] per layer, which need a larger step than the
 # weights. Every head of this little model raises its bias: it would rather attend nowhere than to all of the past.
 swap = swapped(model, "softmax1", bias=0.0, learn=True)
+weights = list(model.parameters())  # in the block the biases are among them
 path = []
 with swap:
     print(f"softmax1, as swapped in: loss {evaluate():.3f}")
     after = []
-    both = [{"params": model.parameters(), "lr": 3e-3}, {"params": swap.parameters(), "lr": 5e-2}]
+    both = [{"params": weights, "lr": 3e-3}, {"params": swap.parameters(), "lr": 5e-2}]
     for _ in range(STEPS // 10):
         after += train(both, steps=10)
         path.append(torch.cat(swap.parameters()).detach())

@@ -64,6 +64,7 @@ def test_a_trainer_measures_its_training_steps_and_trains_the_same(tmp_path, pla
     assert [row["step"] for row in logged] == [20, 40]
     assert [row["sinks/sink"] for row in logged] == callback.table()["sink"].tolist()
     assert "max_logit" in capsys.readouterr().out
+    assert len(list(tmp_path.rglob("events.out*"))) == 2  # of the Trainer and of the callback, whatever the second
     shown = scalars(tmp_path)
     assert [step for step, _ in shown["train/sinks/max_logit"]] == [20, 40]
     np.testing.assert_allclose([v for _, v in shown["train/sinks/sink"]], callback.table()["sink"], rtol=1e-6)

@@ -1,11 +1,21 @@
 """Trials of tiny architectures: a sample of the table in docs/architectures.md."""
 
 import pytest
+import torch
 
 from softmaxlab.probing.streaming import sums
 from softmaxlab.probing.support.page import page
 from softmaxlab.probing.support.tiny import KINDS, model_types
-from softmaxlab.probing.support.trial import EAGER, REFUSED, TOLERANCE, WORKS, WRONG, Trial, try_architecture
+from softmaxlab.probing.support.trial import (
+    EAGER,
+    REFUSED,
+    TOLERANCE,
+    WORKS,
+    WRONG,
+    Trial,
+    _statistics,
+    try_architecture,
+)
 
 SAMPLE = [
     ("causal", "llama", WORKS),
@@ -30,8 +40,8 @@ def test_a_sample_of_architectures(kind, model_type, verdict):
 def test_statistics_that_are_not_those_of_the_eager_weights_are_seen(monkeypatch):
     plain = sums._row_sums
 
-    def wrong(per_query, counted, visible):
-        return plain(per_query | {"peak": per_query["peak"] * 1.001}, counted, visible)
+    def wrong(per_query, *others):
+        return plain(per_query | {"peak": per_query["peak"] * 1.001}, *others)
 
     monkeypatch.setattr(sums, "_row_sums", wrong)
     trial = try_architecture("causal", "llama", model_types("causal")["llama"])
@@ -39,11 +49,17 @@ def test_statistics_that_are_not_those_of_the_eager_weights_are_seen(monkeypatch
     assert not trial.is_honest
 
 
+def test_an_eager_reference_that_is_not_a_number_is_no_agreement():
+    w = torch.eye(3, dtype=torch.float64).repeat(2, 1, 1, 1)
+    w[0] = torch.nan
+    assert _statistics(w, torch.ones(2, 3, dtype=torch.bool)).isnan().all()
+
+
 def test_the_page_counts_what_was_tried_and_names_what_was_not():
     trials = [Trial("causal", "a", "A", WORKS, "", 1e-7, 0.0), Trial("masked", "b", "B", WRONG, "differs", 1.0, 0.0)]
     text = page(trials, [("masked", "c")])
     assert "2 architectures" in text
-    assert "Silently different: 1" in text
+    assert "Silently different of these: 1" in text
     assert "- masked: c" in text
     assert "| a | works | 1e-07 | 0 |  |" in text
 

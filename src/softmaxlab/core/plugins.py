@@ -6,7 +6,6 @@ name their plugins as entry points of the group `softmaxlab.plugins`.
 """
 
 import contextlib
-import functools
 import importlib
 import importlib.util
 import logging
@@ -25,6 +24,7 @@ VARIABLE = "SOFTMAXLAB_PLUGINS"
 GROUP = "softmaxlab.plugins"  # of entry points
 FOLDERS = "SOFTMAXLAB_PLUGIN_FOLDERS"
 PACKAGE = Path(__file__).parents[1]
+_installed: tuple[str, ...] | None = None  # modules of entry points, once they are imported
 
 
 def remembered() -> list[str]:
@@ -55,9 +55,11 @@ def load_remembered() -> None:
     _load_installed()
 
 
-@functools.cache
 def _load_installed() -> tuple[str, ...]:
     """Import the plugins of installed packages, once in a process; one that fails is named and left out."""
+    global _installed
+    if _installed is not None:
+        return _installed
     loaded = []
     for point in entry_points(group=GROUP):
         try:
@@ -65,7 +67,8 @@ def _load_installed() -> tuple[str, ...]:
             loaded.append(point.module)
         except SpecError as error:
             log.warning("%s", error)
-    return tuple(loaded)
+    _installed = tuple(loaded)
+    return _installed
 
 
 def modules() -> list[ModuleType]:

@@ -5,6 +5,7 @@
 This file imports transformers; `sl.probing.SinkCallback` loads it when it is first used.
 """
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from softmaxlab.errors import SpecError
 from softmaxlab.measure.thresholds import SINK_EPS
 from softmaxlab.probing.sink_monitor import SinkMonitor, as_log
 from softmaxlab.probing.watch import Statistics
+
+SUFFIX = ".sinks"  # of our TensorBoard file, beside that of the Trainer
 
 
 class SinkCallback(TrainerCallback):
@@ -77,6 +80,8 @@ class SinkCallback(TrainerCallback):
 def _reporter(kind: type, args: Any) -> Any:
     """An integration of our own: the Trainer's are not within reach, but runs and folders of logs can be shared."""
     reporter = kind()
+    if getattr(reporter, "_SummaryWriter", None) is not None:  # a file is named by its second: not that of the Trainer
+        reporter._SummaryWriter = partial(reporter._SummaryWriter, filename_suffix=SUFFIX)
     if hasattr(reporter, "tb_writer") and reporter.logging_dir is None:
         begun = [path for path in Path(args.output_dir, Path(default_logdir()).parent).glob("*") if path.is_dir()]
         newest = max(begun, key=lambda path: path.stat().st_mtime, default=Path(args.output_dir, default_logdir()))

@@ -89,7 +89,7 @@ def trained(spec: LanguageModel, device: str = "cpu") -> tuple[Any, Any, dict[st
     tokenizer, train, test = corpus(spec.vocab)
     model = build(spec).to(device)
     with kernels.fast_linears(model), _with_map(model, spec) as swap:
-        curve, status = _fit(model, swap.parameters(), train.to(device), spec)
+        curve, status = _fit(model, train.to(device), spec)
         held_out = [{"input_ids": part} for part in _cut(test, spec.context).split(BATCH)]
         held_out_loss = loss(model, held_out)
         with quantised(model):
@@ -167,11 +167,14 @@ def _with_map(model: Any, spec: LanguageModel) -> swapped:
     return swapped(model, spec.map, bias=start, learn=True)
 
 
-def _fit(model: Any, biases: list, train: Tensor, spec: LanguageModel) -> tuple[np.ndarray, Status]:
-    """The training loss at every step. AdamW, the rate rising over WARM_UP of the steps and falling as a cosine."""
+def _fit(model: Any, train: Tensor, spec: LanguageModel) -> tuple[np.ndarray, Status]:
+    """The training loss at every step; learned biases are among the model's parameters.
+
+    AdamW, the rate rising over WARM_UP of the steps and falling as a cosine.
+    """
     matrices = [p for p in model.parameters() if p.dim() > 1]
     others = [p for p in model.parameters() if p.dim() < 2]
-    groups = [{"params": matrices, "weight_decay": 0.1}, {"params": [*others, *biases], "weight_decay": 0.0}]
+    groups = [{"params": matrices, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, lr=spec.lr, betas=(0.9, 0.95), fused=True)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate(step / spec.steps))
     curve = []
@@ -185,7 +188,7 @@ def _fit(model: Any, biases: list, train: Tensor, spec: LanguageModel) -> tuple[
                 return np.array(curve), Status(Outcome.DIVERGED, f"the loss is {curve[-1]} at step {len(curve)}")
             optimizer.zero_grad()
             loss.backward()
-            torch.nn.utils.clip_grad_norm_([*model.parameters(), *biases], 1.0)
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
             schedule.step()
             progress.advance()
