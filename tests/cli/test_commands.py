@@ -136,7 +136,7 @@ def test_malformed_specs_are_one_line_that_names_the_field_and_write_nothing(cap
         (["run", "attention/maps", "--set", "tokens=3", "--set", "tokens=4"], "--set tokens is given twice"),
         (["run", "attention/maps", "--set", "tokens"], "--set takes name=value, got 'tokens'"),
         (["run", "attention/maps", "--set", "self=1"], "unknown field of Maps 'self'"),
-        (["run", "attention/maps", "--set", "tokens=" + "[" * 5000], "Maps.tokens must be a valid integer"),
+        (["run", "attention/maps", "--set", "tokens=" + "[" * 10**5], "--set tokens is nested too deeply"),
         (["run", "attention/maps", "--device", "bogus"], "device 'bogus' cannot be used here"),
         (["run", "attention/maps", "--device", "meta"], "device 'meta' cannot be used here"),
         (["run", "attention/maps", "--plugin", "./x.py"], "a plugin is a module's dotted name"),

@@ -25,7 +25,7 @@ def test_everything_else_stays(cell):
 def test_a_table_is_neutral_in_cells_and_names_and_keeps_its_numbers(tmp_path):
     table = pandas.DataFrame({"token": FORMULAS, "=x": [-1.5] * len(FORMULAS), "mixed": [-2, "=y", None, 1, 2, 3]})
     path = write_table(table, tmp_path / "table.csv")
-    rows = list(csv.DictReader(io.StringIO(path.read_text(encoding="utf-8"), newline="")))
+    rows = list(csv.DictReader(io.StringIO(path.read_bytes().decode(), newline="")))
     assert [row["token"] for row in rows] == [f"'{cell}" for cell in FORMULAS]
     assert {row["'=x"] for row in rows} == {"-1.5"}
     assert [row["mixed"] for row in rows] == ["-2", "'=y", "", "1", "2", "3"]

@@ -30,7 +30,10 @@ def csv_text(table: "pandas.DataFrame") -> str:
     safe = table.copy()
     for name in safe.columns[[dtype.kind not in "biufcmM" for dtype in safe.dtypes]]:
         safe[name] = safe[name].map(neutral)
-    return safe.rename(columns=neutral).to_csv(index=False, lineterminator="\n")
+    safe = safe.rename(columns=neutral)
+    text = safe.to_csv(index=False, lineterminator="\n")
+    # before Python 3.13 a carriage return is quoted only if it is part of a line's end: bare, it would begin a row
+    return safe.to_csv(index=False, lineterminator="\r\n") if "\r" in text else text
 
 
 def neutral(cell: Any) -> Any:

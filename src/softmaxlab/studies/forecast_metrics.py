@@ -181,8 +181,6 @@ def dealt(table: "Table") -> "Table":
 
 def number_of(name: str, measure: Measure, table: "Table") -> Number:
     """A measure with its bootstrap interval over runs, since heads of one run are alike."""
-    from scipy.stats import bootstrap
-
     runs, value = list(_places(table).values()), measure(table)
     if not runs:
         raise SpecError(f"there are no heads to measure {name!r} on")
@@ -192,9 +190,9 @@ def number_of(name: str, measure: Measure, table: "Table") -> Number:
     def of_runs(numbers: np.ndarray) -> float:
         return measure(table.iloc[np.concatenate([runs[i] for i in numbers])])
 
-    options = {"n_resamples": RESAMPLES, "method": "percentile", "vectorized": False}
-    resampled = bootstrap((np.arange(len(runs)),), of_runs, random_state=generator(0, "bootstrap"), **options)  # pyright: ignore[reportCallIssue]
-    return Number(name, value, *_bounds(resampled.bootstrap_distribution))
+    # drawn as by scipy.stats.bootstrap, whose own interval is none if one resample has nothing to measure
+    drawn = generator(0, "bootstrap").integers(0, len(runs), (RESAMPLES, len(runs)))
+    return Number(name, value, *_bounds([of_runs(numbers) for numbers in drawn]))
 
 
 def range_of_lateness(n: int, table: "Table") -> tuple[float, float]:

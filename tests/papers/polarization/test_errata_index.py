@@ -14,7 +14,7 @@ def test_every_erratum_names_its_tests_and_has_a_grade():
     }
     section = PAGE.read_text().split("## Polarization")[1].split("\n## ")[0]
     points = re.findall(r"^### (\d+)\. [^\n]* \*([^\n]+)\*\n(.*?)(?=^### |\Z)", section, re.MULTILINE | re.DOTALL)
-    assert [int(number) for number, _, _ in points] == list(range(1, 25))
+    assert [int(number) for number, _, _ in points] == list(range(1, 26))
     named = set()
     for number, grade, text in points:
         assert grade in GRADES

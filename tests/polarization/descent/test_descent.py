@@ -183,7 +183,7 @@ def test_many_tokens():
 def test_values_too_large_to_keep_are_kept_at_both_ends(monkeypatch):
     spec = Descent(**fields("square", "softmax", "value"), lr=0.1, steps=200)
     whole = sl.simulate(spec)
-    monkeypatch.setattr("softmaxlab.polarization.record.BYTES", 1000)
+    monkeypatch.setattr("softmaxlab.polarization.problem.BYTES", 1000)
     thin = sl.simulate(spec)
     np.testing.assert_array_equal(thin["V"], whole["V"][[0, -1]])
     np.testing.assert_array_equal(thin["u"], whole["u"])

@@ -172,7 +172,7 @@ def test_two_thousand_tokens():
 
 
 def test_values_too_large_to_keep_are_kept_at_both_ends(monkeypatch):
-    monkeypatch.setattr("softmaxlab.polarization.record.BYTES", 1000)
+    monkeypatch.setattr("softmaxlab.polarization.problem.BYTES", 1000)
     for loss in ("logistic", "square"):
         spec = Flow(**figure_two(p=4) | {"loss": loss}, t_end=10.0)
         result = simulate(spec)
@@ -297,7 +297,7 @@ def test_strength_flow_ends_where_the_orbit_does():
 
 
 def test_strength_flow_is_for_the_logistic_value_model():
-    with pytest.raises(SpecError, match="same orbit"):
+    with pytest.raises(SpecError, match=r"needs model='value' and a loss of the margin .* got 'square'"):
         StrengthFlow(**figure_two() | {"loss": "square"}, strength_end=1.0)
     with pytest.raises(SpecError, match="strength_end"):
         StrengthFlow(**figure_two(), strength_end=0.0)
