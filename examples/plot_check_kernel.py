@@ -7,6 +7,8 @@ masks, rows that see nothing, large offsets of the scores, grouped heads and typ
 and a softmax-1 that lost its sink.
 """
 
+import warnings
+
 import torch
 from torch.nn.attention.flex_attention import flex_attention
 from torch.nn.functional import scaled_dot_product_attention
@@ -25,7 +27,10 @@ print(f"SDPA: {table['ok'].sum()} of {len(table)} tensors right")
 print(table.groupby("dtype")["error"].max())
 
 # %%
-# FlexAttention, with the mask as a modification of the scores. It has no gradients on the CPU.
+# FlexAttention, with the mask as a modification of the scores. It has no gradients on the CPU. It is not compiled here,
+# which takes a compiler and minutes: values are the same, and torch's warning is about speed and memory only.
+
+warnings.filterwarnings("ignore", "flex_attention called without torch.compile", UserWarning)
 
 
 def flex(q, k, v, mask, bias):
