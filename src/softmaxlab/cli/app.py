@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import itertools
 import logging
 import signal
 import sys
@@ -15,6 +14,7 @@ import typer
 
 from softmaxlab import __version__
 from softmaxlab.cli import bench, check, cite, explore, list, probe, reproduce, run, sweep
+from softmaxlab.cli.arguments import option_of, value_of
 from softmaxlab.cli.options import Plugin
 from softmaxlab.core.user_code import place_of
 from softmaxlab.errors import SoftmaxlabError, UserCodeError
@@ -80,14 +80,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except UsageError as error:
         if not str(error):  # without arguments: the help has been printed
             sys.exit(2)
-        typer.echo(f"error: {error.format_message()}{_got(error, arguments or sys.argv[1:])}", err=True)
+        typer.echo(f"error: {error.format_message()}{value_of(error, arguments or sys.argv[1:])}", err=True)
         sys.exit(2)
     except UserCodeError as error:
         _fail(error, 1)
     except SoftmaxlabError as error:
         _fail(error, 2)
     except OSError as error:  # a folder that cannot be written, a full disk
-        _fail(f"{_option_of(error, arguments or sys.argv[1:])}{error}", 2)
+        _fail(f"{option_of(error, arguments or sys.argv[1:])}{error}", 2)
     except MemoryError as error:
         _fail(f"there is not enough memory for this: {error or 'an allocation failed'}", 1)
     except Exception as error:
@@ -137,19 +137,3 @@ def _unexpected(error: Exception) -> str:
     if place := place_of(error):
         return f"{place}: {reason}"
     return f"unexpected {reason}; this is a defect of softmaxlab, --debug shows where"
-
-
-def _option_of(error: OSError, arguments: Sequence[str]) -> str:
-    """The option whose value is the path of an error, or begins it."""
-    path = str(error.filename or "")
-    options = (option for option, value in itertools.pairwise(arguments) if value and path.startswith(value))
-    option = next((option for option in options if option.startswith("--")), None)
-    return "" if option is None else f"{option}: "
-
-
-def _got(error: Any, arguments: Sequence[str]) -> str:
-    """The value given to the option that was refused, which typer does not tell."""
-    options = getattr(getattr(error, "param", None), "opts", ())
-    given = [after for option, after in itertools.pairwise(arguments) if option in options]
-    given += [one.partition("=")[2] for one in arguments if "=" in one and one.partition("=")[0] in options]
-    return f", got {given[-1]!r}" if given and given[-1] not in error.format_message() else ""

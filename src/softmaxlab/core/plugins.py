@@ -126,10 +126,12 @@ def _refuse_namesake(module: str, folders: list[str]) -> None:
     own = PathFinder.find_spec(top, folders)
     if own is None or own.origin is None:
         return
-    with contextlib.suppress(ValueError):  # of __main__, which has no spec
+    try:
         there = importlib.util.find_spec(top)
-        if there is not None and there.origin != own.origin:
-            raise SpecError(f"plugin {module!r} is named like the library at {there.origin}; rename {own.origin}")
+    except ValueError:  # of __main__, which has no spec
+        return
+    if there is not None and there.origin != own.origin:  # not inside: a SpecError is a ValueError
+        raise SpecError(f"plugin {module!r} is named like the library at {there.origin}; rename {own.origin}")
 
 
 def _folder_of(module: str) -> str | None:
