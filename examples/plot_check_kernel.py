@@ -30,7 +30,7 @@ print(right.groupby("dtype")["error"].max())
 
 # %%
 # FlexAttention, with the mask as a modification of the scores. It has no gradients on the CPU. It is not compiled here,
-# which takes a compiler and minutes: values are the same, and torch's warning is about speed and memory only.
+# which would need a compiler; torch's warning is about speed and memory only.
 
 warnings.filterwarnings("ignore", "flex_attention called without torch.compile", UserWarning)
 
