@@ -23,6 +23,7 @@ PLUGINS = os.environ.get("SOFTMAXLAB_PLUGINS", "")
 def pytest_collection_finish() -> None:
     """What test modules register at import is theirs: processes that tests start must not look for it."""
     os.environ["SOFTMAXLAB_PLUGINS"] = PLUGINS
+    os.environ["SOFTMAXLAB_PLUGIN_FOLDERS"] = ""  # the folder of the tests is no plugin's: workers import from it
 
 
 @pytest.fixture(autouse=True, scope="session")
