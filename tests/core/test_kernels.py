@@ -45,6 +45,23 @@ def test_each_kernel_gives_all_three_products(name, shape, monkeypatch):
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_views_with_gaps_are_multiplied_like_others(name, monkeypatch):
+    monkeypatch.setenv(kernels.VARIABLE, name)
+    x, w, _, dy = tensors(64, 128, 96)
+    last_x, last_dy = (
+        torch.stack([torch.zeros_like(t), t], dim=1)[:, -1] for t in (x, dy)
+    )  # as a last position is read
+    assert torch.equal(kernels.weight_gradient(last_dy, last_x), kernels.weight_gradient(dy, x))
+    assert torch.equal(kernels.forward(last_x, w, None), kernels.forward(x, w, None))
+
+
+def test_onednn_reads_no_view_with_gaps():
+    x = torch.randn(64, 3, 128)
+    assert kernels._packed(x[:, -1]).is_contiguous()
+    assert kernels._packed(x[:, 0].contiguous().t()).stride() == (1, 128)  # dense either way is not copied
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_gradients_are_those_of_a_linear_layer(name, monkeypatch):
     monkeypatch.setenv(kernels.VARIABLE, name)
     x, w, b, _ = tensors(40, 12, 7)
