@@ -45,7 +45,7 @@ def _onednn(x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
 
 
 def _packed(x: Tensor) -> Tensor:
-    """x, copied if neither its rows nor its columns lie side by side: oneDNN multiplies views with gaps 1,000 times slower."""
+    """x, copied if neither its rows nor its columns are contiguous: oneDNN multiplies such views 1,000 times slower."""
     return x if x.is_contiguous() or x.t().is_contiguous() else x.contiguous()
 
 
