@@ -98,6 +98,11 @@ def _variants() -> list[Run]:
     return sorted(runs, key=lambda run: run.seed)
 
 
+def _bfloat16() -> list[Run]:
+    """Figure 4 with 4 heads and 1 head, one seed and learning rate, in bfloat16; runs end when settled."""
+    return grid(Run(task=Induction(), stop="settled", precision="bfloat16"), heads=HEADS[:2], map=MAPS)
+
+
 def _induction_beyond() -> list[Run]:
     """Maps that are not in the paper, and a gate; runs end when settled."""
     usual = Run(task=Induction(), stop="settled")
@@ -166,6 +171,7 @@ PRESETS: dict[str, dict[str, Callable[[], list[Run] | list[list[Run]]]]] = {
         "figures14-17": _figures14_17,
         "settings": _settings,
         "variants": _variants,
+        "bfloat16": _bfloat16,
         "beyond": _induction_beyond,
         "paper": _induction_paper,
     },
