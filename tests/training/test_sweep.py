@@ -102,9 +102,8 @@ def test_every_preset_has_the_runs_that_its_docs_say():
     sizes = {task: {name: len(preset(task, name)) for name in presets} for task, presets in PRESETS.items()}
     assert sizes == {
         "induction": {
-            "quick": 3, "full": 12, "figure4": 660, "figures14-17": 7920, "settings": 132, "variants": 24, "bfloat16": 22,
-            "beyond": 6,
-            "paper": 8640,
+            "quick": 3, "full": 12, "figure4": 660, "figures14-17": 7920, "settings": 132, "variants": 24,
+            "bfloat16": 22, "beyond": 6, "paper": 8640,
         },
         "classification": {
             "quick": 3, "figure6": 495, "figures18-20": 1980, "figure21": 990, "beyond": 25, "paper": 12960,
