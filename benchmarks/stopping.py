@@ -6,12 +6,11 @@ and its share there is compared with the share at its end.
 """
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pandas
 
-import softmaxlab.papers.polarization as paper
+from softmaxlab.papers.polarization.runs import TABLES
 
 SINK = 0.9
 FIRST_EPOCH = 391  # steps
@@ -20,14 +19,11 @@ WINDOWS = (400, 800, 1200, 1600, 2000, 2500)
 
 def full_runs() -> list[tuple[str, np.ndarray, np.ndarray]]:
     """Map, steps [time] and shares of sink heads [time] of the runs that were tracked to their end."""
+    table = pandas.read_csv(TABLES / "induction.csv")
     found = []
-    for file in sorted((Path(paper.__file__).parent / "tables").glob("induction*.csv")):
-        table = pandas.read_csv(file)
-        if "track_sink_score" not in table:
-            continue
-        for _, run in table[table["track_sink_score"].notna() & table["stopped_at"].isna()].iterrows():
-            scores = np.array(json.loads(run["track_sink_score"]), dtype=float)  # [time, layer, head]
-            found.append((run["map"], np.array(json.loads(run["track_step"])), (scores[:, 1] > SINK).mean(axis=1)))
+    for _, run in table[table["track_sink_score"].notna() & table["stopped_at"].isna()].iterrows():
+        scores = np.array(json.loads(run["track_sink_score"]), dtype=float)  # [time, layer, head]
+        found.append((run["map"], np.array(json.loads(run["track_step"])), (scores[:, 1] > SINK).mean(axis=1)))
     return found
 
 

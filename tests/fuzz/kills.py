@@ -26,6 +26,8 @@ GONE = 5.0  # seconds
 START = 120.0  # seconds in which a program starts on a busy machine
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 RUNS = 12
+UNDISTURBED = "undisturbed"  # the store of a sweep that runs to its end
+ONE_KERNEL = {"OMP_NUM_THREADS": "1", "SOFTMAXLAB_KERNEL": "torch"}  # what results must share to be equal to the bit
 COMMANDS = {
     "sweep": ("sweep", "specs.json", "--jobs", "2", "--out", "runs", "--json"),
     "reproduce": ("reproduce", "--no-model", "--out", "reproduced", "--report", "report", "--jobs", "2"),
@@ -49,7 +51,7 @@ def begin(command: str, folder: Path) -> tuple[subprocess.Popen, str]:
         stdout=subprocess.PIPE if command == "explore" else subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         cwd=folder,
-        env=os.environ | {MARK: mark, "OMP_NUM_THREADS": "1"},
+        env=os.environ | ONE_KERNEL | {MARK: mark},
         preexec_fn=_heed_signals,
     )
     deadline = time.monotonic() + START
@@ -118,12 +120,18 @@ def whole(folder: Path) -> list[str]:
 
 
 def resumed(specs: list[sl.training.Run], folder: Path) -> list[str]:
-    """Run the sweep to its end; what differs from results that are computed here."""
-    done = subprocess.run([sys.executable, "-m", "softmaxlab", *COMMANDS["sweep"]], cwd=folder, capture_output=True)
-    faults = [] if done.returncode == 0 else [f"the resumed sweep ended with {done.returncode}"]
+    """Run the sweep to its end, and once more in another folder; return what differs between the two."""
+    faults = []
+    for store in ("runs", UNDISTURBED):
+        command = [sys.executable, "-m", "softmaxlab", *COMMANDS["sweep"], "--out", store]
+        done = subprocess.run(command, cwd=folder, env=os.environ | ONE_KERNEL, capture_output=True)
+        if done.returncode:
+            faults.append(f"the sweep into {store} ended with {done.returncode}")
     for spec in specs:
-        stored, own = sl.Store(folder / "runs").get(spec), sl.simulate(spec)
-        if stored is None or not all(np.array_equal(stored[name], own[name], equal_nan=True) for name in own):
+        stored, own = (sl.Store(folder / store).get(spec) for store in ("runs", UNDISTURBED))
+        if stored is None or own is None:
+            faults.append(f"{spec.key} is not there")
+        elif not all(np.array_equal(stored[name], own[name], equal_nan=True) for name in own):
             faults.append(f"{spec.key} is not what it would be undisturbed")
     return faults
 

@@ -63,12 +63,13 @@ def test_cost_follows_what_makes_a_run_long():
 
 def test_figures_14_to_17_begin_with_what_is_most_useful():
     parts = stages("induction", "figures14-17")
-    assert [len(part) for part in parts[:3]] == [132, 121, 528]
-    panels = {(run.task.aux, run.task.shifted, run.chosen_positions(), run.map) for run in parts[0]}
-    assert len(panels) == 132
-    assert {(run.heads, run.lr, run.seed) for run in parts[0]} == {(4, 1e-3, 0)}
-    assert {run.key for run in parts[0][:1] + parts[1]} <= {run.key for run in preset("induction", "figure4")}
-    assert {(run.heads, run.lr) for run in parts[2]} == {(4, 1e-3)}
+    assert [len(part) for part in parts[:13]] == [12] * 11 + [121, 528]
+    for part in parts[:11]:
+        assert len({(run.task.aux, run.task.shifted, run.chosen_positions()) for run in part}) == 12
+        assert len({run.map for run in part}) == 1
+    assert {(run.heads, run.lr, run.seed) for part in parts[:11] for run in part} == {(4, 1e-3, 0)}
+    assert {run.key for run in parts[11]} <= {run.key for run in preset("induction", "figure4")}
+    assert {(run.heads, run.lr) for run in parts[12]} == {(4, 1e-3)}
 
 
 def test_the_figures_need_10725_runs():

@@ -126,7 +126,9 @@ def input_gradient(dy: Tensor, weight: Tensor, precision: Precision = "float32")
 
 
 def weight_gradient(dy: Tensor, x: Tensor, precision: Precision = "float32") -> Tensor:
-    """dyᵀ x [N, K] of dy [M, N] and x [M, K]."""
+    """dyᵀ x [N, K] of dy [M, N] and x [M, K]. Kernels copy their first factor here, so it is the smaller one."""
+    if dy.shape[1] > x.shape[1]:
+        return weight_gradient(x, dy, precision).t()
     return _product("weight_gradient", dy.t(), x.t(), None, precision)
 
 
@@ -183,9 +185,12 @@ def _fastest(which: str, x: Tensor, w: Tensor, kernels: dict[str, Product]) -> P
     """The kernel of the shape class of x wᵀ, timed when the class is first met."""
     M, K, N = (_class(size) for size in (x.shape[0], x.shape[1], len(w)))
     shape = f"{which} {M}x{K}x{N}"
-    if _chosen.get(shape) not in kernels:
-        _chosen[shape] = _choose(_seconds(kernels, x, w))
-    _used[shape] = _chosen[shape]
+    if len(kernels) == 1:
+        (_used[shape],) = kernels
+    else:
+        if shape not in _chosen:
+            _chosen[shape] = _choose(_seconds(kernels, x, w))
+        _used[shape] = _chosen[shape]
     return kernels[_used[shape]]
 
 

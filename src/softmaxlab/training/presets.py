@@ -72,11 +72,11 @@ def _figures14_17() -> list[list[Run]]:
     return _in_stages(runs, lambda run: _stage(run, fourth))
 
 
-def _stage(run: Run, fourth: set[str]) -> int:
-    """Every panel once; Figure 4 once; every panel with the other seeds; then the rest, seed by seed."""
+def _stage(run: Run, fourth: set[str]) -> tuple[int, int]:
+    """Every panel once, map by map; Figure 4 once; every panel with the other seeds; then the rest, seed by seed."""
     if _is_plain(run):
-        return 2 if run.seed else 0
-    return 1 if run.key in fourth else 3 + run.seed
+        return (2, 0) if run.seed else (0, MAPS.index(run.map))
+    return (1, 0) if run.key in fourth else (3, run.seed)
 
 
 def _settings() -> list[Run]:
