@@ -102,6 +102,7 @@ def fast_linears(model: nn.Module) -> Iterator[None]:
 class _Linear(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, weight, bias, precision):
+        x = factor(x, precision)
         ctx.save_for_backward(x, weight)
         ctx.precision = precision
         return forward(x, weight, bias, precision)
@@ -110,9 +111,20 @@ class _Linear(torch.autograd.Function):
     @once_differentiable
     def backward(ctx, dy):
         x, weight = ctx.saved_tensors
+        db = dy.sum(0) if ctx.needs_input_grad[2] else None
+        dy = factor(dy, ctx.precision)
         dx = input_gradient(dy, weight, ctx.precision) if ctx.needs_input_grad[0] else None
         dw = weight_gradient(dy, x, ctx.precision) if ctx.needs_input_grad[1] else None
-        return dx, dw, dy.sum(0) if ctx.needs_input_grad[2] else None, None
+        return dx, dw, db, None
+
+
+def factor(x: Tensor, precision: Precision) -> Tensor:
+    """x as products read it: what is a factor of several is rounded once."""
+    if precision == "float32":
+        return x
+    if x.dtype not in (torch.float32, torch.bfloat16):
+        raise SpecError(f"precision='bfloat16' rounds float32 tensors, got {x.dtype}")
+    return x.bfloat16()
 
 
 def forward(x: Tensor, weight: Tensor, bias: Tensor | None, precision: Precision = "float32") -> Tensor:
@@ -160,8 +172,7 @@ def _product(which: str, x: Tensor, w: Tensor, b: Tensor | None, precision: Prec
 
 
 def _bfloat16_product(which: str, x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
-    if x.dtype is not torch.float32:
-        raise SpecError(f"precision='bfloat16' rounds float32 tensors, got {x.dtype}")
+    x = factor(x, "bfloat16")
 
     def rounded(x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
         product = _rounded(_product(which, _rounded(x), _rounded(w), None, "float32"))

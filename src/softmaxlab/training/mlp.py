@@ -38,9 +38,11 @@ class MLP(nn.Sequential):
 class _MLP(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, w1, b1, w2, b2, precision):
+        x = kernels.factor(x, precision)
         slope = kernels.forward(x, w1, None, precision)  # for now W₁ x
         hidden = torch.empty_like(slope)
         bias_gelu(slope.numpy(), b1.numpy(), hidden.numpy())
+        hidden = kernels.factor(hidden, precision)
         ctx.save_for_backward(x, w1, w2, hidden, slope)
         ctx.precision = precision
         return kernels.forward(hidden, w2, b2, precision)
@@ -49,8 +51,9 @@ class _MLP(torch.autograd.Function):
     @once_differentiable
     def backward(ctx, dy):
         x, w1, w2, hidden, slope = ctx.saved_tensors
-        dy = dy.contiguous()
+        dy, db2 = kernels.factor(dy.contiguous(), ctx.precision), dy.sum(0)
         dh = kernels.input_gradient(dy, w2, ctx.precision).mul_(slope)
+        dh, db1 = kernels.factor(dh, ctx.precision), dh.sum(0)
         dx = kernels.input_gradient(dh, w1, ctx.precision)
         dw1, dw2 = (kernels.weight_gradient(d, value, ctx.precision) for d, value in ((dh, x), (dy, hidden)))
-        return dx, dw1, dh.sum(0), dw2, dy.sum(0), None
+        return dx, dw1, db1, dw2, db2, None

@@ -16,7 +16,7 @@ from softmaxlab.training.tasks import Positions, Task
 
 Count = Annotated[int, Field(ge=1, le=10**6)]
 Positive = Annotated[float, Field(gt=0)]
-OPERATIONS_A_SECOND = 1e10  # of one core, within a factor of ten
+OPERATIONS_A_SECOND = 5e10  # of one core, within a factor of ten; 4e10 to 1.5e11 were measured
 # bytes of a token in the data and of a symbol among which a sample's tokens are drawn; numbers that a layer keeps of a
 # row: its norms, queries, keys, values, the MLP's inner values and their derivative
 OF_A_TOKEN, OF_A_SYMBOL, OF_A_ROW = 32, 12, 20
