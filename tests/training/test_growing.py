@@ -147,7 +147,7 @@ def test_a_sweep_killed_in_the_middle_goes_on_and_has_every_run_once():
     command = [sys.executable, "-m", "softmaxlab", "sweep", "mine.json", "--jobs", "1", "--table", "t.csv"]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300
     while not Path("t.csv").exists() and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.005)
     process.send_signal(signal.SIGKILL)
