@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from softmaxlab.cli.run import command
 from softmaxlab.papers.index import figure
 from softmaxlab.plotting.journal import PAGE, STYLES, save
-from softmaxlab.plotting.text import LARGEST, SMALLEST
+from softmaxlab.plotting.text_layout import LARGEST, SMALLEST
 
 WIDTHS = {"icml": 3.25, "neurips": 5.5, "aps": 3.375}  # inches, from the journals' instructions
 

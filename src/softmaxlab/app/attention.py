@@ -4,7 +4,7 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from softmaxlab.app.state import remembered
+from softmaxlab.app.permalink import remembered
 from softmaxlab.app.states import Attention
 from softmaxlab.app.theme import TOKENS, figure
 from softmaxlab.core.result import Result

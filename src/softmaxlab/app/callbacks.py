@@ -7,7 +7,7 @@ from typing import Any
 from dash import Output, no_update
 from dash.exceptions import PreventUpdate
 
-from softmaxlab.app.state import Superseded
+from softmaxlab.app.permalink import Superseded
 from softmaxlab.errors import SoftmaxlabError
 
 log = logging.getLogger(__name__)

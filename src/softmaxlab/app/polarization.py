@@ -3,7 +3,7 @@
 import numpy as np
 import plotly.graph_objects as go
 
-from softmaxlab.app.state import remembered
+from softmaxlab.app.permalink import remembered
 from softmaxlab.app.states import Polarization
 from softmaxlab.app.theme import NEUTRAL, curve, figure, limit, thinned, token_line
 from softmaxlab.core.result import Result

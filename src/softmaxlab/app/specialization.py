@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import numpy as np
 import plotly.graph_objects as go
 
-from softmaxlab.app.state import Superseded, remembered
+from softmaxlab.app.permalink import Superseded, remembered
 from softmaxlab.app.states import Specialization
 from softmaxlab.app.theme import NEUTRAL, curve, figure, limit, token_line
 from softmaxlab.core.ode import stopping

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from softmaxlab.app.state import State
+from softmaxlab.app.permalink import State
 from softmaxlab.attention.compare import Compare
 from softmaxlab.errors import unknown
 from softmaxlab.polarization import Descent, Flow

@@ -2,7 +2,7 @@
 
 A process that dies (killed, out of memory, crashed) costs its own piece of work one attempt and costs no other piece
 anything. Such pieces are tried again alone, so one that needs all the memory can have it. Workers, and whatever they
-have started, end with the process that started them, even if that one is killed (guard.py).
+have started, end with the process that started them, even if that one is killed (orphan_guard.py).
 """
 
 import contextlib
@@ -24,7 +24,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, cast
 
 from softmaxlab.core import plugins, progress
-from softmaxlab.core.guard import Guard, kill_group
+from softmaxlab.core.orphan_guard import Guard, kill_group
 
 Work = Callable[[], Any]
 Finished = Callable[[str, Any], None]

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from softmaxlab.core.files import atomic
 from softmaxlab.errors import unknown
-from softmaxlab.plotting import text as words
-from softmaxlab.plotting.text import LETTER, SHORT, SMALLEST
+from softmaxlab.plotting import text_layout
+from softmaxlab.plotting.text_layout import LETTER, SHORT, SMALLEST
 
 if TYPE_CHECKING:
     import matplotlib.figure
@@ -62,7 +62,7 @@ def _fit(figure: "matplotlib.figure.Figure", column: float) -> None:
     import matplotlib.lines
     import matplotlib.patches
 
-    inside = words.notes_inside(figure)
+    inside = text_layout.notes_inside(figure)
     width, height = figure.get_size_inches()
     rows, across = _grid(figure)
     least, lowest = _needed(figure)
@@ -71,14 +71,14 @@ def _fit(figure: "matplotlib.figure.Figure", column: float) -> None:
     shrink = min(1.0, (column / fit) / (width / across))
     down = _set_anew(figure, rows, across, fit) if fit < across or _narrowest(figure, column) < least else rows
     figure.suptitle("")
-    words.resize(figure, shrink, column / fit)
+    text_layout.resize(figure, shrink, column / fit)
     below = _move_legends(figure, column, column / fit)
     figure.set_size_inches(column, min(PAGE, down * panel + below))
     figure.set_dpi(DPI)  # letters are a little wider or narrower at another
-    words.settle(figure, inside)
-    if (more := words.most_lines(figure) - LINES) > 0:
+    text_layout.settle(figure, inside)
+    if (more := text_layout.most_lines(figure) - LINES) > 0:
         figure.set_size_inches(column, min(PAGE, down * (panel + more * 1.35 * SMALLEST / 72) + below))
-        words.settle(figure, inside)
+        text_layout.settle(figure, inside)
     thinner = max(0.6, shrink**0.5)
     for line in figure.findobj(matplotlib.lines.Line2D):
         line.set_linewidth(line.get_linewidth() * thinner)
@@ -140,7 +140,7 @@ def _needed(figure: "matplotlib.figure.Figure") -> tuple[float, float]:
         names = [text for text in ax.get_xticklabels() if text.get_rotation()]
         if any(len(text.get_text()) > SHORT for text in names):
             needed.append(len(names) * 1.05 * SMALLEST / 72 + 0.5)
-        needed.append(words.longest_word(ax.get_title()) + words.GAP)
+        needed.append(text_layout.longest_word(ax.get_title()) + text_layout.GAP)
     bare = all(not (len(ax.get_xticks()) or len(ax.get_yticks())) for ax in _panels(figure) if ax.get_visible())
     return max(BARE if bare else PANEL, *needed), BARE if bare else LOWEST
 

@@ -24,7 +24,7 @@ from softmaxlab.probing.streaming.call import AttentionCall
 from softmaxlab.probing.streaming.eager import capture_weights, eager_sites, with_known_axes
 from softmaxlab.probing.streaming.fast import fast_sums
 from softmaxlab.probing.streaming.output_check import OutputCheck
-from softmaxlab.probing.streaming.output_use import OutputUse
+from softmaxlab.probing.streaming.output_gates import OutputGates
 from softmaxlab.probing.streaming.pattern import pattern_sums
 from softmaxlab.probing.streaming.sampled_rows import FEWEST, SampledRows
 from softmaxlab.probing.streaming.sites import Site, root
@@ -96,8 +96,8 @@ class watch:
             self._activations = Activations(root(self.model), sites, self._tracker)
             self._activations.massive = [] if self._keeps_tokens else None
             stack.callback(self._activations.close)
-            self._use = OutputUse(root(self.model), [] if self.eager else sites)
-            stack.callback(self._use.close)
+            self._gates = OutputGates(root(self.model), [] if self.eager else sites)
+            stack.callback(self._gates.close)
             self._entered = stack.pop_all()
         return self
 
@@ -138,7 +138,7 @@ class watch:
         `sink_output` is NaN where the output of attention is gated before it goes on; `.attrs["gated"]` names those.
         """
         table = heads_table(self._measured(kind), self.statistics)
-        gated = table["module"].isin(list(self._use.changed()))
+        gated = table["module"].isin(list(self._gates.gated()))
         for column in [name for name in table.columns if name.startswith("sink_output")]:
             table[column] = table[column].mask(gated)
         table.attrs["gated"] = sorted(set(table.loc[gated, "module"]))
@@ -181,7 +181,7 @@ class watch:
             return
         layout = self._tracker.layout(state.site, call.shape, call.mask, call.q.device)
         if state.gain is None:
-            self._use.add(state.site, out)
+            self._gates.add(state.site, out)
         whole, sample = layout, self._sample(state, call)
         if sample is not None:
             call, out = call.of_queries(sample.index), out.index_select(1, sample.index)

@@ -1,11 +1,4 @@
-"""The loss landscape before and during specialization: one place for its pieces.
-
-coefficients    the Hessian at m = r = 0 (Lemma A.5) and how a learnt feature changes it (Lemma A.6), in closed form
-unspecialised   the manifold of equal heads and the gradient on it (Lemmas A.1, A.2)
-fixed_points    softmax-1's b and v there, its conserved quantity and the fixed point it selects (Lemma A.4)
-escape          rates at which heads split, at the origin and along a path, and what they predict for log D
-cubature        the loss itself, exact for small L, H and F, and differentiable
-"""
+"""The loss landscape before and during specialization: one place for its pieces."""
 
 from softmaxlab.specialization.landscape.coefficients import HessianCoefficients as HessianCoefficients
 from softmaxlab.specialization.landscape.coefficients import QuarticCoefficients as QuarticCoefficients
@@ -19,10 +12,12 @@ from softmaxlab.specialization.landscape.escape import Growth as Growth
 from softmaxlab.specialization.landscape.escape import curvature as curvature
 from softmaxlab.specialization.landscape.escape import escape_rates as escape_rates
 from softmaxlab.specialization.landscape.escape import growth as growth
-from softmaxlab.specialization.landscape.fixed_points import conserved_quantity as conserved_quantity
-from softmaxlab.specialization.landscape.fixed_points import gain_on_curve as gain_on_curve
-from softmaxlab.specialization.landscape.fixed_points import softmax1_gradient as softmax1_gradient
-from softmaxlab.specialization.landscape.fixed_points import unspecialised_fixed_point as unspecialised_fixed_point
-from softmaxlab.specialization.landscape.unspecialised import MeanGradient as MeanGradient
-from softmaxlab.specialization.landscape.unspecialised import mean_gradient as mean_gradient
-from softmaxlab.specialization.landscape.unspecialised import unspecialised as unspecialised
+from softmaxlab.specialization.landscape.softmax1_fixed_points import conserved_quantity as conserved_quantity
+from softmaxlab.specialization.landscape.softmax1_fixed_points import gain_on_curve as gain_on_curve
+from softmaxlab.specialization.landscape.softmax1_fixed_points import softmax1_gradient as softmax1_gradient
+from softmaxlab.specialization.landscape.softmax1_fixed_points import (
+    unspecialised_fixed_point as unspecialised_fixed_point,
+)
+from softmaxlab.specialization.landscape.unspecialised_gradient import MeanGradient as MeanGradient
+from softmaxlab.specialization.landscape.unspecialised_gradient import mean_gradient as mean_gradient
+from softmaxlab.specialization.landscape.unspecialised_gradient import unspecialised as unspecialised

@@ -13,7 +13,7 @@ from softmaxlab.core.result import Outcome, Result, Status
 from softmaxlab.core.spec import Spec
 from softmaxlab.plotting.journal import COLOURS
 from softmaxlab.plotting.lines import label
-from softmaxlab.specialization.landscape.fixed_points import unspecialised_fixed_point
+from softmaxlab.specialization.landscape.softmax1_fixed_points import unspecialised_fixed_point
 from softmaxlab.studies.rerun import results_of
 from softmaxlab.studies.study import Seed, Study
 from softmaxlab.studies.study_numbers import Number, range_of

@@ -1,4 +1,4 @@
-"""Does the output of attention go on as it is? In gated attention it is multiplied by something first.
+"""Find gates: sites whose output does not go on as it is, because something multiplies it first.
 
 What a head gives is then its output behind the gate, which attention does not know, so `sink_output` and "dormant" are
 not known either. Seen once per site: some module next to the site, usually its output map, must be called with exactly
@@ -15,7 +15,7 @@ from softmaxlab.probing.streaming.output_check import is_muted
 from softmaxlab.probing.streaming.sites import Site
 
 
-class OutputUse:
+class OutputGates:
     """Hooks around every site until it is clear what its output is used for."""
 
     def __init__(self, top: nn.Module, sites: list[Site]) -> None:
@@ -37,7 +37,7 @@ class OutputUse:
         if self._handles[site.name]:
             self._pending[site.name] = out
 
-    def changed(self) -> set[str]:
+    def gated(self) -> set[str]:
         """The sites whose output was not seen to go on as it is."""
         return self._looked - self._direct
 
