@@ -23,8 +23,8 @@ for H, flow in zip(heads, flows):
     print(f"H = {H}: loss {flow['loss'][-1]:.3f} (Bayes risk {risk:.3f})")
 
 # %%
-# Eight heads do no better than four. Which of them matter? We remove them one by one, always the cheapest next. The rule
-# by which the others are rescaled decides the outcome.
+# Eight heads do no better than four. Which of them matter? We remove them one by one, always the cheapest next. The
+# rule by which the others are rescaled decides the outcome.
 order = lab.OrderParameters.at(flows[-1])
 rules = ("renormalise", "total", "count")
 pruned = {rule: sl.simulate(lab.Pruning(model.replace(heads=8), order, rule, 2**10)) for rule in rules}

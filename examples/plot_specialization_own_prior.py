@@ -8,8 +8,8 @@ uniform numbers.
 """
 
 # %%
-# The signal takes four points with unequal probabilities. The best weights are known: those of Bayes-softmax with a head
-# for each point.
+# The signal takes four points with unequal probabilities. The best weights are known: those of Bayes-softmax with a
+# head for each point.
 import sys
 
 import matplotlib.pyplot as plt

@@ -145,7 +145,7 @@ def _verdict(kind: str, why: str) -> dict[str, str]:
 
 
 def _norm(x: np.ndarray) -> float:
-    """Its length, also where squares would underflow."""
+    """Return the length of a vector, also where squares would underflow."""
     largest = float(np.abs(x).max(initial=0.0)) or 1.0
     return largest * float(np.linalg.norm(x / largest))
 
@@ -155,7 +155,7 @@ def _percent(part: float) -> str:
 
 
 def _reach(values: np.ndarray, T: float) -> np.ndarray:
-    """The distance that a unit gradient moves along each eigenvector in the time T."""
+    """Return the distance that a unit gradient moves along each eigenvector in the time T."""
     stiff = values * T > STIFF
     return np.where(stiff, 1.0 / np.where(stiff, values, 1.0), T)
 

@@ -297,7 +297,7 @@ class ProbeSession:
 
 
 def _why_nothing(folded: Prefix | Constants | LearnedSinks, gap: float) -> str:
-    """Why there is nothing to fold or to close; empty if there is."""
+    """Return why there is nothing to fold or to close; empty if there is."""
     if isinstance(folded, Constants) and not any(bool(part.heads.any()) for part in folded.constants.values()):
         return f"nothing to fold: no head has a sink score above {SINK_EPS:g} on the text fitted on"
     return "" if gap > 0 else "nothing to close: int8 costs this model nothing on this text"

@@ -35,7 +35,7 @@ class OrderParameters(Record):
     @model_validator(mode="before")
     @classmethod
     def _given(cls, fields: Any) -> Any:
-        """None is the same as not given."""
+        """Leave out arguments that are None: they are the same as arguments not given."""
         return {n: value for n, value in fields.items() if value is not None} if isinstance(fields, dict) else fields
 
     @model_validator(mode="after")

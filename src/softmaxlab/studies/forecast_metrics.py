@@ -218,7 +218,7 @@ def range_of_few(measure: Measure, table: "Table", each: int) -> tuple[float, fl
 
 
 def _places(table: "Table") -> dict[Any, np.ndarray]:
-    """Where the rows of each run are; a run begins with its map."""
+    """Return where the rows of each run are; a run begins with its map."""
     return dict(table.reset_index(drop=True).groupby(RUN).indices)
 
 

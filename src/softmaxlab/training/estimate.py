@@ -20,7 +20,7 @@ def cost_of(spec: Record) -> float | None:
 
 
 def in_order(specs: Mapping[str, Spec], ranks: Mapping[str, int]) -> dict[str, Spec]:
-    """Rank by rank, seed by seed, and then the longest first; as they are if one of them knows no cost."""
+    """Sort specs rank by rank, seed by seed, the longest first; leave them as they are if a cost is unknown."""
     costs = {key: cost_of(spec) for key, spec in specs.items()}
     if None in costs.values():
         return dict(specs)

@@ -85,7 +85,7 @@ def _counted(task: Task, weights: Tensor) -> Tensor:
 
 
 def _empty(rows: Tensor) -> Tensor:
-    """Which rows have no weight at all."""
+    """Return which rows have no weight at all."""
     return (rows == 0).all(dim=-1)
 
 

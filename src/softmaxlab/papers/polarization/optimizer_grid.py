@@ -66,7 +66,7 @@ def _draw_heat(ax: "Axes", result: Result, cells: np.ndarray, other: str, name: 
 
 
 def _draw_winners(ax: "Axes", result: Result, cells: np.ndarray) -> None:
-    """Which token of the order of u(0) wins, at a learning rate below, in and above the window."""
+    """Draw which token in the order of u(0) wins, at a learning rate below, in and above the window."""
     rates = np.unique(result["lr"][cells])
     shown = [rates[0], rates[len(rates) // 2], rates[-1]]
     ranks = np.arange(int(result["p"]))

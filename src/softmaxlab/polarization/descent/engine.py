@@ -1,4 +1,4 @@
-"""Which engine runs a descent, and the walk from one recorded step to the next.
+"""Choose the engine of a descent, and walk from one recorded step to the next.
 
 An engine is at step 0 when built. `advance(start, stop)` returns the step reached, less than `stop` where the
 parameters or their gradient are not finite or beyond `HUGE`; `strength` is Γ = lr Σγ over the steps made.
@@ -38,7 +38,7 @@ def engine_for(spec: DescentSettings) -> Engine:
 
 
 def kind_of_engine(spec: DescentSettings) -> type[Plain] | type[Reduced] | type[Full]:
-    """Its class."""
+    """Return the class of the engine."""
     if spec.map not in maps.CODES or spec.loss not in losses.CODES:
         return Plain
     plain_descent = spec.optimizer == "gd" and spec.freeze is None

@@ -1,8 +1,8 @@
-"""Does the output of attention go on as it is? In gated attention it is multiplied by something first.
+"""Find out whether the output of attention goes on as it is. In gated attention it is first multiplied by something.
 
-What a head gives is then its output behind the gate, which attention does not know, so `sink_output` and "dormant" are
-not known either. Seen once per site: some module next to the site, usually its output map, must be called with exactly
-what attention gave.
+The output of a head is then what comes out of the gate, which attention does not know, so `sink_output` and "dormant"
+are not known either. Seen once per site: some module next to the site, usually its output map, must be called with
+exactly what attention gave.
 """
 
 from collections.abc import Callable

@@ -34,7 +34,7 @@ class Velocity:
         points: int | None = None,
         own: int | None = None,
     ):
-        """From `order`, with `points` base points, and `own` columns of r (the others are and stay 0)."""
+        """Build the velocity at `order` over `points` base points, with `own` columns of r (the others stay 0)."""
         self.spec, self.order = spec, order or spec.order()
         self.map, self.F, self.H = spec.model.map, spec.model.features, spec.model.heads
         self.own = self.H if own is None else own
@@ -161,7 +161,7 @@ class Velocity:
 
     @property
     def blocks(self) -> dict[str, slice]:
-        """Where m, r, b and v are in y."""
+        """Return where m, r, b and v are in y."""
         m, r, size = self.H * self.F, self.H * (self.F + self.own), len(self.start)
         end = size - self.with_v
         return {"m": slice(m), "r": slice(m, r), "b": slice(r, end), "v": slice(end, size)}

@@ -16,7 +16,7 @@ SLOW = 8.0  # times too late: three octaves, where the protocol allows a median 
 
 
 def as_it_came(table: "Table") -> "Table":
-    """As if every forecast had been right."""
+    """Return the table as if every forecast had been right."""
     return table.assign(forecast_token=table["token"], forecast_share=table["share"], forecast_step=table["step"])
 
 

@@ -78,7 +78,7 @@ def _described(fall: Fall) -> str:
 
 
 def bias_for(table: "Table", fold: str) -> "Table":
-    """The rows of a fold taken for those of biases, and the other way round."""
+    """Return the table with the rows of a fold and those of biases exchanged."""
     names = {fold: "bias", "bias": fold}
     return table.assign(change=[names.get(name, name) for name in table["change"]])
 
@@ -89,14 +89,14 @@ def mirrored(table: "Table") -> "Table":
 
 
 def gone_with_the_loss(table: "Table") -> "Table":
-    """As if massive activations fell e-fold with every fiftieth of a nat."""
+    """Return the table as if massive activations fell e-fold with every fiftieth of a nat."""
     softmax = table.loc[table["b"] == -np.inf].set_index("text")["loss"]
     rise = table["loss"].to_numpy() - softmax.loc[table["text"]].to_numpy()
     return table.assign(top=np.exp(-50.0 * rise))
 
 
 def tenfold(table: "Table") -> "Table":
-    """As if softmax had ten times the sinks, massive activations and int8 gap."""
+    """Return the table as if softmax had ten times the sinks, massive activations and int8 gap."""
     times = np.where(table["kind"] == "softmax", 10.0, 1.0)
     gap = table["int8_loss"] - table["loss"]
     return table.assign(
@@ -105,7 +105,7 @@ def tenfold(table: "Table") -> "Table":
 
 
 def worse_away_from_zero(table: "Table") -> "Table":
-    """As if each unit of |b| cost a tenth of the loss."""
+    """Return the table as if each unit of |b| cost a tenth of the loss."""
     return table.assign(loss=table["loss"] * (1 + table["b"].abs() / 10))
 
 

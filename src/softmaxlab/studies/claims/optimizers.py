@@ -19,19 +19,19 @@ SIGNIFICANT = 0.05  # the protocol's
 
 
 def ten_times_slower(table: "Table") -> "Table":
-    """As if each run had been made at a tenth of its learning rate."""
+    """Return the table as if each run had been made at a tenth of its learning rate."""
     return table.assign(lr=table["lr"] / 10)
 
 
 def as_predicted(table: "Table") -> "Table":
-    """As if the formula were exact: nobody right inside its window, all outside."""
+    """Return the table as if the formula were exact: no run right inside its window, all right outside."""
     settings = zip(*(table[name] for name in ("lr", "p", "scale", "beta1", "beta2")))
     windows = [(lr, window(int(p), scale, beta1, beta2)) for lr, p, scale, beta1, beta2 in settings]
     return table.assign(right=[0.0 if edge and edge[0] < lr < edge[1] else 1.0 for lr, edge in windows])
 
 
 def mixed_up(table: "Table") -> "Table":
-    """Gradient descent's rows are Adam's."""
+    """Return the table with the rows of Adam and of gradient descent exchanged."""
     names = {"adam": "gd", "gd": "adam"}
     return table.assign(optimizer=[names.get(name, name) for name in table["optimizer"]])
 

@@ -153,7 +153,7 @@ class HeldBias(Spec):
 
 
 def _losses(result: Result) -> dict[str, float]:
-    """That of all positions and, if it is told, of the last."""
+    """Return the loss at all positions and, if it is known, at the last."""
     return {"loss": float(result["loss"]), "last_loss": float(result["last_loss"]) if "last_loss" in result else np.nan}
 
 

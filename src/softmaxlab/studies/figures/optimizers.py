@@ -126,7 +126,7 @@ class Choice(Study):
 
 
 def _window(lr: np.ndarray, right: np.ndarray) -> tuple[float, float]:
-    """Its boundaries, 0 or infinite where they are beyond the grid; from infinity to 0 if there is no window."""
+    """Return the edges of a window, 0 or infinite where they are beyond the grid; ∞ and 0 if there is no window."""
     lower, upper = boundaries(lr, right) or (np.inf, 0.0)
     return float(np.nan_to_num(lower, nan=0.0, posinf=np.inf)), float(np.nan_to_num(upper, nan=np.inf))
 

@@ -121,6 +121,6 @@ def with_gap(table: "Table") -> "Table":
 
 
 def seeds_led(table: "Table", kind: str, measure: str) -> int:
-    """In how many seeds a kind has the largest value of a measure."""
+    """Return in how many seeds a kind has the largest value of a measure."""
     values = with_gap(table).pivot(index="seed", columns="kind", values=measure)
     return int((values.idxmax(axis="columns", skipna=False) == kind).sum())

@@ -49,7 +49,7 @@ def conditioning_makes_sparse(descents: Regressions) -> Finding:
 
 
 def _weights_and_times(descents: Regressions, seed: int | None) -> tuple[list[float], np.ndarray, np.ndarray]:
-    """Of one instance: both norms, then largest weights and times [κ, norm]."""
+    """Return both norms of one instance, then the largest weights and times [κ, norm]."""
     norms = [_solution_norm(regression(P, seed, kappa)) for kappa in descents.norms_of]
     ends = np.array([[_end(descents, seed, kappa, norm) for norm in norms] for kappa in KAPPAS])
     return norms, ends[..., 0], ends[..., 1]

@@ -20,7 +20,7 @@ class Fig21(FlipRuns):
 
     @staticmethod
     def seen(result: Result) -> str:
-        """In how many steps to more heads or layers the mean flip rate falls, of softmax and of the other maps."""
+        """Say in how many steps to more heads or layers the mean flip rate falls, of softmax and of the other maps."""
         mean = result["mean"].reshape(-1, 2, len(result["map"]))  # [heads, layers, map], as in `panels`
         steps = np.concatenate([np.diff(mean, axis=axis).reshape(-1, mean.shape[-1]) for axis in (0, 1)])
         ours = result["map"] == "softmax"

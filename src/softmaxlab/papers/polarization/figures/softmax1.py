@@ -164,7 +164,7 @@ def shut_bottom(p: int, depth: float) -> tuple[float, float]:
 
 
 def _openings(result: Result) -> str:
-    """How many heads shut, and how far from the foretold times they opened again."""
+    """Say how many heads shut, and how far from the predicted times they opened again."""
     t, factors, shut = result["shut_t"], [], 0
     for total, foretold in zip(result["total"], result["opening"]):
         below = np.flatnonzero(total < OPEN)

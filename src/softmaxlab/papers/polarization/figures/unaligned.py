@@ -132,7 +132,7 @@ def gradient(X: np.ndarray, output: np.ndarray) -> np.ndarray:
 
 
 def measure(run: Result) -> dict[str, float]:
-    """What a run shows: its largest weight at the end, and which of the pairs i < j kept their order at all times."""
+    """Return the largest weight at the end of a run, and which of the pairs i < j kept their order at all times."""
     X, V, s = run.spec.X, run["V"], run["scores"]  # type: ignore[union-attr]
     g = gradient(X, np.einsum("tdp,tp->td", V, s))
     i, j = np.triu_indices(s.shape[-1], 1)

@@ -90,7 +90,7 @@ class MoreHeads:
 
 
 def loss_falls_with_every_head(more: MoreHeads) -> Finding:
-    """By how much the loss falls from one number of heads to the next larger one, against its standard error."""
+    """Judge by how much the loss falls from one number of heads to the next larger one, against its standard error."""
     loss, error = more.losses()
     falls, errors = -np.diff(loss), np.hypot(error[1:], error[:-1])
     risk, _ = SingleLocation(prior=more.prior, length=5, heads=1).bayes_risk(samples=OUTSIDE)

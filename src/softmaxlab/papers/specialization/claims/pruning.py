@@ -43,7 +43,7 @@ class Pruned:
 
 
 def heads_can_be_pruned(pruned: Pruned) -> Finding:
-    """How many of eight heads go before the mean loss rises by a tenth, F = 4: rule `renormalise`."""
+    """Count how many of eight heads can go before the mean loss rises by a tenth, F = 4: rule `renormalise`."""
     prunable = {}
     for map in pruned.maps:
         loss = pruned.losses(map, "renormalise").mean(axis=0)

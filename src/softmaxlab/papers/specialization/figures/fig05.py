@@ -98,7 +98,7 @@ class Fig05(FigureSpec):
         return Result(arrays, axes, status_of(results, range(len(results))))
 
     def flow(self, model: SingleLocation, run: int) -> Flow:
-        """To the end, recorded there and at half the time only."""
+        """Return the spec of a flow to the end, recorded there and at half the time only."""
         tau = self.tau_end_softmax1 if model.map == "softmax1" else self.tau_end
         images = self.F if isinstance(model.prior, OneHotSpikes) else 2
         return Flow(model=model, tau_end=tau, seed=run, points=3, samples=max(1, self.samples // images))
