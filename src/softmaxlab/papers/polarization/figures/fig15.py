@@ -19,7 +19,7 @@ class Fig15(InductionRuns):
     id: ClassVar[str] = "polarization/fig15"
     title: ClassVar[str] = "Sink heads of the second layer, λ = 0.2"
     place: ClassVar[str] = "Figure 15"
-    reports: ClassVar[str] = "No explicit positions: more sinks"
+    reports: ClassVar[str] = "Without explicit positional encodings more sinks form"
 
     def _run(self, device: str) -> Result:
         result = super()._run(device)

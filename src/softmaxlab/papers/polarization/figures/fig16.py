@@ -13,7 +13,7 @@ class Fig16(InductionRuns):
     id: ClassVar[str] = "polarization/fig16"
     title: ClassVar[str] = "Induction accuracy, λ = 0"
     place: ClassVar[str] = "Figure 16"
-    reports: ClassVar[str] = "Which settings learn the task"
+    reports: ClassVar[str] = "The accuracy of each setting, which shows which settings learn the task"
     quantity: ClassVar[str] = "accuracy"
 
     aux: Annotated[float, Field(ge=0)] = 0.0

@@ -11,5 +11,5 @@ class Fig17(InductionRuns):
     id: ClassVar[str] = "polarization/fig17"
     title: ClassVar[str] = "Induction accuracy, λ = 0.2"
     place: ClassVar[str] = "Figure 17"
-    reports: ClassVar[str] = "Which settings learn the task"
+    reports: ClassVar[str] = "The accuracy of each setting, which shows which settings learn the task"
     quantity: ClassVar[str] = "accuracy"

@@ -89,8 +89,9 @@ CLAIMS = (
         id="specialization/fig7-pruning",
         source=PAPER,
         place="Section IV, Figure 7",
-        statement="About H − F heads can be pruned without a significant loss, for all three maps (rule: renormalise)",
-        tolerance=f"one head; significant is a rise of {PRUNABLE:.0%} (at 25 % softmax could do without 6)",
+        statement="About H − F heads can be pruned without a significant loss",
+        tolerance=f"one head, for all three maps and the rule renormalise; significant is a rise of {PRUNABLE:.0%} "
+        "(at 25 % softmax could do without 6)",
         judge=heads_can_be_pruned,
         subject=Pruned(ONE_RUN),
         control=Pruned(UNTRAINED, ("softmax", "bayes_softmax")),

@@ -44,7 +44,7 @@ class Escape(FigureSpec):
     """Flows from the origin with each of three maps, and one along the unspecialised path of Figure 1."""
 
     id: ClassVar[str] = "specialization/escape"
-    title: ClassVar[str] = "Escape rates: what the Hessian predicts, and what heads do"
+    title: ClassVar[str] = "Escape rates of heads: the Hessian's prediction and the measurement"
     source: ClassVar[str] = "softmaxlab"
     place: ClassVar[str] = "Lemmas III.1, A.5"
     reports: ClassVar[str] = (
