@@ -51,7 +51,7 @@ class BiasRule(Study):
     cost: ClassVar[dict[str, str]] = {"committed": "1 s", "quick": "7 min", "paper": "1 h", "later": "15 min"}
 
     table: ClassVar[str] = "bias-rule.csv"
-    intervals: ClassVar[str] = "where one more seed would be, 19 times of 20"
+    intervals: ClassVar[str] = "where one more seed would lie 19 times of 20"
     alike: ClassVar[tuple[str, ...]] = ("heads", "context")
 
     tasks: Annotated[tuple[Literal["induction", "language model"], ...], Field(min_length=1)] = TASKS

@@ -64,8 +64,8 @@ class Forecast(Study):
 
     table: ClassVar[str] = "forecast.csv"
     intervals: ClassVar[str] = (
-        "95 % bootstrap intervals over runs (of the token Wilson's); of committed numbers that rows are compared with, "
-        "those of as many runs"
+        "95 % bootstrap intervals over runs, Wilson's for the token; committed numbers beside made rows have the "
+        "intervals of as many runs"
     )
     alike: ClassVar[tuple[str, ...]] = ("tokens", "epochs")
 

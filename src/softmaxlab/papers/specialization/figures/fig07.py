@@ -43,7 +43,7 @@ class Fig07(FigureSpec):
     source: ClassVar[str] = "sagitova2026specialization"
     place: ClassVar[str] = "Figure 7"
     reports: ClassVar[str] = (
-        "About H − F heads can be removed without a significant loss; beyond that softmax-1 and Bayes-softmax degrade most"
+        "About H − F heads can be removed without a significant loss; then softmax-1 and Bayes-softmax degrade most"
     )
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "quick": {"runs": 1, "tau_end": 3000.0, "tau_end_softmax1": 1e4, "judged": 2**10},
