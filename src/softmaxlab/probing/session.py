@@ -280,11 +280,9 @@ class ProbeSession:
         closed = (gap - left) / gap if gap > 0 else math.nan
         tokens = [self.report.token_text(token) for token in getattr(folded, "tokens", ())]
         part = {"method": method, "rows": rows, "gap_closed": closed, "tokens": tokens}
-        who = f"Int8 with one scale per tensor costs {gap:+.3f} nats, per token and channel {fine:+.3f}: "
-        needs = (
-            "the mitigation is for kernels with one scale per tensor" if gap > fine else "no mitigation is needed here"
-        )
-        who += f"{needs}."
+        costs = f"Int8 with one scale per tensor costs {gap:+.3f} nats, per token and channel {fine:+.3f}"
+        needs = "the mitigation is for kernels with one scale per tensor" if gap > fine else "no mitigation is needed"
+        who = f"{costs}: {needs}."
         self.report.parts["mitigation"] = part | {"nothing": _why_nothing(folded, gap), "who": who}
 
     def _prune(self) -> None:

@@ -52,8 +52,8 @@ class Choice(Study):
 
     table: ClassVar[str] = "optimizers.csv"
     intervals: ClassVar[str] = (
-        "where 95 % bounds of the shares cross one half; 0 and inf are beyond the learning rates that were run, from "
-        "inf to 0 there is no window"
+        "where 95 % bounds of the shares cross one half; 0 and inf lie beyond the learning rates that were run, and "
+        "from inf to 0 means that there is no window"
     )
     alike: ClassVar[tuple[str, ...]] = ("lrs",)
 
