@@ -11,7 +11,7 @@ DEFINITIONS = {
     "sparsity": f"largest weight of a row over the row's total; {_POOLED}",
     "sink": f"weight on the sequence's first token over the row's total, 0 outside a window; {_POOLED}",
     "entropy": f"Σ −w log w in nats, of |w|/Σ|w| for unnormalised maps, a learned sink as one more term; {_POOLED}",
-    "entropy_normalised": "entropy over the log of the visible keys' number, mean over queries; 1 for uniform attention",
+    "entropy_normalised": "entropy over the log of the number of visible keys, mean over queries; 1 if uniform",
     "effective_keys": "(Σ|w|)²/Σw² of a row, mean over queries: the number of keys a head reads",
     "keys_above": f"number of keys with more than {KEY_SHARE} of the row's total, mean over queries",
     "total": "Σw of a row over real keys, mean over queries; 1 for softmax, less with a learned sink or softmax-1",
