@@ -1,4 +1,4 @@
-"""Figure 15: λ = 0.2; its sentence is about pairs of runs that differ in positions alone."""
+"""Figure 15: shares of sink heads with λ = 0.2. Its sentence is about pairs of runs that differ in positions alone."""
 
 from typing import ClassVar
 

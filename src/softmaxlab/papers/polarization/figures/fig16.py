@@ -1,4 +1,4 @@
-"""Figure 16: λ = 0."""
+"""Figure 16: accuracies on the induction task with λ = 0."""
 
 from typing import Annotated, ClassVar
 
@@ -8,7 +8,7 @@ from softmaxlab.papers.polarization.induction_figures import InductionRuns
 
 
 class Fig16(InductionRuns):
-    """λ = 0."""
+    """Panels of settings, positions down and kinds of query across, with bars for the maps."""
 
     id: ClassVar[str] = "polarization/fig16"
     title: ClassVar[str] = "Induction accuracy, λ = 0"

@@ -1,4 +1,4 @@
-"""Figure 21: heads and layers, without MLP and LayerNorm."""
+"""Figure 21: flip rates with more heads and layers, without MLP and LayerNorm."""
 
 from typing import ClassVar
 
@@ -9,7 +9,7 @@ from softmaxlab.papers.polarization.classification_figures import FlipRuns, Pane
 
 
 class Fig21(FlipRuns):
-    """Heads and layers, without MLP and LayerNorm."""
+    """Panels of mean flip rates: a bar for each map, a dot for each run."""
 
     id: ClassVar[str] = "polarization/fig21"
     title: ClassVar[str] = "Flip rates with more heads and layers"

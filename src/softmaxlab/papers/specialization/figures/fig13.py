@@ -1,4 +1,4 @@
-"""Figure 13: the same for softmax-1."""
+"""Figure 13: two heads on flipping spikes of all strengths, for softmax-1."""
 
 from typing import Annotated, Any, ClassVar
 
@@ -16,7 +16,7 @@ from softmaxlab.plotting.map_styles import MapName
 
 
 class Fig13(Fig12):
-    """The same for softmax-1."""
+    """One panel for each pair of strengths: ν1 of the constant direction grows to the right, ν2 upward."""
 
     id: ClassVar[str] = "specialization/fig13"
     title: ClassVar[str] = "Two heads on flipping spikes, softmax-1"
