@@ -1,4 +1,4 @@
-"""Figure 18: Bayes-softmax on an isotropic Gaussian (above) and an anisotropic one (below), several numbers of heads."""
+"""Figure 18: Bayes-softmax on an isotropic Gaussian (above) and an anisotropic one (below), several head numbers."""
 
 from typing import ClassVar
 
