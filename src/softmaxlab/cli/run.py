@@ -60,7 +60,7 @@ def command(
 
 
 def _name(spec: "Spec", changed: bool) -> str:
-    """The figure's id, told apart by the key if its settings were changed or come from a file."""
+    """Return the figure's id, with the key behind it if its settings were changed or come from a file."""
     id = getattr(spec, "id", None)
     if id is None:
         return spec.key

@@ -146,7 +146,7 @@ def _needed(figure: "matplotlib.figure.Figure") -> tuple[float, float]:
 
 
 def _set_anew(figure: "matplotlib.figure.Figure", rows: int, across: int, fit: int) -> int:
-    """Every row of panels becomes several, `fit` panels wide; if that leaves many gaps, close them. The new rows."""
+    """Break every row of panels into rows of `fit` panels; close gaps if that leaves many. Return the new rows."""
     from matplotlib.gridspec import GridSpec
 
     parts = math.ceil(across / fit)
@@ -167,7 +167,7 @@ def _set_anew(figure: "matplotlib.figure.Figure", rows: int, across: int, fit: i
 
 
 def _move_legends(figure: "matplotlib.figure.Figure", column: float, panel: float) -> float:
-    """Legends with short keys; those too large for their panel become one below the picture. The height it needs."""
+    """Shorten keys of legends, and move large legends below the picture. Return the height that they need."""
     below: dict[str, Any] = {}
     for ax in figure.axes:
         if (legend := ax.get_legend()) is None:

@@ -217,7 +217,7 @@ def invariant_drifts(problem: Problem, ends: Parameters) -> dict[str, float]:
 
 
 def sizes_of(problem: Problem, start: Parameters, last: Parameters) -> dict[str, float]:
-    """The size of each parameter, to which movements are relative: its larger norm of both; of scores at least 1.
+    """Return the size of each parameter: its larger norm at both ends; for scores at least 1.
 
     Scores of 1 are large for every map but those that do not feel their scale.
     """

@@ -127,7 +127,7 @@ def _specs(preset: str) -> tuple[dict[str, FigureSpec], dict[str, FigureRecord]]
 
 
 def _figures_left(specs: dict[str, FigureSpec], out: str, folder: Path) -> dict[str, Work]:
-    """The longest first, so that no core waits in the end."""
+    """Return the figures that are left, the longest first, so that no core waits at the end."""
     ordered = sorted(specs, key=lambda id: -_stated_seconds(specs[id]))
     return {f"figure {id}": partial(tasks.draw, specs[id], out, folder / id) for id in ordered}
 

@@ -62,7 +62,7 @@ class OrderParameters(Record):
 
     @classmethod
     def at(cls, result: Result, row: int = -1) -> Self:
-        """The order parameters at one recorded time, the last if not told, of a result of Flow or SGD."""
+        """The order parameters at one recorded time of a result of Flow or SGD; the last time if `row` is not given."""
         if not isinstance(result, Result) or result.axes.get("m") != ("tau", "head", "feature"):
             kind = type(result).__name__
             if isinstance(result, Result):

@@ -43,7 +43,7 @@ class Seconds:
         return seconds
 
     def add(self, cells: Mapping[str, Any]) -> None:
-        """A row whose spec can be built and knows its cost; of others nothing is known."""
+        """Add a row whose spec can be built and knows its cost; other rows say nothing."""
         try:
             spec = spec_of(cells)
         except (SpecError, KeyError, TypeError, ValueError):

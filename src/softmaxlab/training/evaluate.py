@@ -80,7 +80,7 @@ def through_time(task: Task, weights: Tensor) -> dict[str, Tensor]:
 
 
 def _counted(task: Task, weights: Tensor) -> Tensor:
-    """The queries that count."""
+    """Return which queries count."""
     return weights[..., task.queries(), :]
 
 

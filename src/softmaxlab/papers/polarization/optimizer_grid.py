@@ -121,6 +121,6 @@ def _draw_decay(ax: "Axes", result: Result, base: dict[str, float]) -> None:
 
 
 def _farthest(result: Result, cells: np.ndarray) -> float:
-    """The learning rate that came nearest to its end: GD's largest, at equal steps; Adam's smallest, at most steps."""
+    """Return the learning rate nearest to its end: GD's largest at equal steps, Adam's smallest at most steps."""
     rates = result["lr"][cells]
     return float(rates.min() if result["study"][cells[0]] == "grid" else rates.max())

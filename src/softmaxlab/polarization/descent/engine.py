@@ -117,7 +117,7 @@ def _sane(engine: Engine) -> bool:
 
 
 def _accident(engine: Engine, step: int) -> Status:
-    """Why a run ended at `step`."""
+    """Return the status of a run that ended at `step` too early."""
     spec, at, model = engine.spec, engine.parameters(), engine.spec.model_of()
     loss = model.loss(spec.loss_of(), model.forward(spec.map_of(), at)[1])
     slopes = model.velocity(spec.loss_of(), spec.map_of(), at).values()

@@ -83,7 +83,7 @@ class Velocity:
         return other
 
     def unseen(self, k: int, points: int | None = None) -> Samples:
-        """The k-th set of samples of the same kind that the flow has not seen, as many as its own if not told."""
+        """Return the k-th set of samples that the flow has not seen, as many as its own if not given."""
         return self._drawn(points or self.points, (self.spec.seed, "certificate", k))
 
     def _drawn(self, points: int, seed: Seed) -> Samples:

@@ -158,7 +158,7 @@ def _losses(result: Result) -> dict[str, float]:
 
 
 def _above(table: "Table", task: str) -> list[Number]:
-    """The rule's excess over the bias that is best in the mean, of each seed; none if either was not run."""
+    """Return the rule's excess over the bias best in the mean, by seed; none if either was not run."""
     losses = table.loc[table["task"] == task].pivot(index="seed", columns="b", values="loss")
     if RULE not in losses or len(losses.columns) < 2:
         return []
