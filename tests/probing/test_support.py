@@ -59,7 +59,7 @@ def test_the_page_counts_what_was_tried_and_names_what_was_not():
     trials = [Trial("causal", "a", "A", WORKS, "", 1e-7, 0.0), Trial("masked", "b", "B", WRONG, "differs", 1.0, 0.0)]
     text = page(trials, [("masked", "c")])
     assert "2 architectures" in text
-    assert "Silently different of these: 1" in text
+    assert "1 gave other numbers without saying so" in text
     assert "- masked: c" in text
     assert "| a | works | 1e-07 | 0 |  |" in text
 

@@ -65,7 +65,7 @@ class Polarization(State):
         return PLAIN_UNTIL if self.map in PLAIN_MAPS else DESCENT_UNTIL
 
     def spec(self, **changes: Any) -> Flow | Descent:
-        """What computes this view; changes are those of the spec."""
+        """Return the spec of this view, with the given changes."""
         fields = {"loss": self.loss, "map": self.map, "a": self.a, "points": POINTS} | self._data()
         if self.optimizer == "flow":
             # 1e-7 is far finer than a pixel, and half as long to wait as the default

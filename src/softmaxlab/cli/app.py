@@ -132,7 +132,7 @@ def _fail(message: object, code: int) -> None:
 
 
 def _unexpected(error: Exception) -> str:
-    """What a user can do about an error that nobody thought of: his own code's place, or a report."""
+    """Return what a user can do about an unexpected error: look at a place in their own code, or report the error."""
     reason = f"{type(error).__name__}: {error}"
     if place := place_of(error):
         return f"{place}: {reason}"

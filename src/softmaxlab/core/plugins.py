@@ -92,7 +92,7 @@ def worker_environment() -> dict[str, str]:
 
 @contextlib.contextmanager
 def safe_path() -> Iterator[None]:
-    """Processes that are started inside do not import from the current folder."""
+    """Keep processes that are started inside from importing from the current folder."""
     before = os.environ.get("PYTHONSAFEPATH")
     os.environ["PYTHONSAFEPATH"] = "1"
     try:

@@ -94,5 +94,5 @@ def _threads() -> int | None:
 
 @functools.cache
 def _versions() -> dict[str, str]:
-    """Cached: reading a package's metadata takes milliseconds."""
+    """Return versions of libraries, cached, because reading the metadata of a package takes milliseconds."""
     return {name: version(name) for name in RECORDED}

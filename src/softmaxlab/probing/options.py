@@ -73,7 +73,7 @@ class SwapOption:
 
 @dataclass(frozen=True)
 class ProbeOptions:
-    """Which model is measured on which text, how, and what else is done with it.
+    """The model and the text of a probe, how they are measured, and what else is done with the model.
 
     `compare`, `swap` and `revisions` are measured as further subjects; `attention` names heads (layer, head) whose
     patterns are kept; `mitigate`, `prune` and `check` add parts to the report; `layers` limits the printed table.
@@ -135,7 +135,7 @@ class ProbeOptions:
         return any(swap.is_calibrated for swap in self.swap) or self.mitigate is not None or self.prune is not None
 
     def settings(self) -> dict[str, Any]:
-        """What the report records of these options, as JSON values."""
+        """Return what the report records of these options, as JSON values."""
         single = {name: getattr(self, name) for name in RECORDED}
         lists = {"compare": list(self.compare), "revisions": list(self.revisions)}
         return single | lists | {"swap": [str(swap) for swap in self.swap]}

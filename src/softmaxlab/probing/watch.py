@@ -121,7 +121,8 @@ class watch:
 
     @property
     def logits(self) -> dict[str, Any] | None:
-        """How far the output moved in the first pass: relative difference, what is allowed, and over how many tokens.
+        """Return how far the output moved in the first pass: relative difference, what is allowed, and over how many
+        tokens.
 
         None before the first pass, without a comparison, and for a block inside one that has compared already.
         """
@@ -149,7 +150,7 @@ class watch:
         return profile_table(self._measured(kind))
 
     def sinks(self, kind: Literal["self", "cross"] = "self") -> pandas.DataFrame:
-        """Which keys are sinks: layer, head, position, token, and the share of sequences in which α_k > eps."""
+        """Return the keys that are sinks: layer, head, position, token, and the share of sequences with α_k > eps."""
         return sinks_table(self._measured(kind))
 
     def activations(self) -> pandas.DataFrame:
@@ -157,7 +158,7 @@ class watch:
         return self._activations.table()
 
     def tokens(self) -> pandas.DataFrame:
-        """Which tokens of which sequences are sinks or massive, by layer; needs `tokens=True`."""
+        """Return the tokens of each sequence that are sinks or massive, by layer; needs `tokens=True`."""
         if not self._keeps_tokens:
             raise SpecError("tokens are kept by watch(model, tokens=True)")
         parts = []

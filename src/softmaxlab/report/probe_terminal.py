@@ -100,7 +100,7 @@ def _count(name: str) -> Cell:
 
 
 def _shares(report: ProbeReport) -> list[str]:
-    """How many heads are sinks, with ε and T, what uniform attention would give, and the distribution."""
+    """Return lines on the number of sink heads, with ε and T, the score of uniform attention, and the distribution."""
     first, text = report.summaries()[0], report.text
     heads = first["heads"]
     counts = sink_counts(report.subjects[0].tables, report.eps)

@@ -43,12 +43,12 @@ class Reproduction:
 
     @cached_property
     def checks(self) -> dict[str, Check | None]:
-        """None where a claim could not be judged."""
+        """Return the checks; None where a claim could not be judged."""
         return {id: self.judged[id].check(claim) for id, claim in self.claims.items()}
 
     @property
     def failures(self) -> list[str]:
-        """What did not come out as we promise: figures drawn, verdicts as stored, the probe made or known to miss."""
+        """Return what is not as promised: figures drawn, verdicts as stored, the probe made or known to be missing."""
         wrong = [id for id, check in self.checks.items() if check is None or not check.ok]
         probe = [PROBE] if self.probed is not None and self.probed.error else []
         return [id for id, drawn in self.drawn.items() if not drawn.ok] + wrong + probe
@@ -62,7 +62,7 @@ class Reproduction:
         return f"{self.counts()}; {self.seconds:.0f} s; report: {self.index}{failed}"
 
     def counts(self) -> str:
-        """How many figures, and how many claims of each verdict."""
+        """Return how many figures there are, and how many claims of each verdict."""
         verdicts = Counter(str(c.verdict) if c else "not judged" for c in self.checks.values())
         by_verdict = ", ".join(f"{n} {verdict}" for verdict, n in verdicts.items())
         expected = sum(c is not None and c.ok for c in self.checks.values())
@@ -127,13 +127,13 @@ def _specs(preset: str) -> tuple[dict[str, FigureSpec], dict[str, FigureRecord]]
 
 
 def _figures_left(specs: dict[str, FigureSpec], out: str, folder: Path) -> dict[str, Work]:
-    """The longest first, so that no core waits in the end."""
+    """Return the figures that are left, the longest first, so that no core waits at the end."""
     ordered = sorted(specs, key=lambda id: -_stated_seconds(specs[id]))
     return {f"figure {id}": partial(tasks.draw, specs[id], out, folder / id) for id in ordered}
 
 
 def _stated_seconds(spec: FigureSpec) -> float:
-    """What the figure says its quick preset takes; the longest at quick are the longest at paper too."""
+    """Return the seconds stated for the quick preset; the longest at quick are the longest at paper too."""
     match = re.search(r"(\d+) (s|min)", spec.cost[spec.shown_at("quick")])
     return float(match[1]) * (60 if match[2] == "min" else 1) if match else 0.0
 

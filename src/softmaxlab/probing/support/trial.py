@@ -27,7 +27,7 @@ WORKS, EAGER, REFUSED, NOT_BUILT, WRONG = "works", "eager only", "refused", "not
 
 @dataclass
 class Trial:
-    """What came of an architecture; differences are the largest over heads, statistics and paddings."""
+    """The outcome of trying an architecture; differences are the largest over heads, statistics and paddings."""
 
     kind: str
     model_type: str

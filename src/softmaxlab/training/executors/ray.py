@@ -86,7 +86,7 @@ class Ray:
         given = {"jobs": self.jobs, "address": self.address}
         if ignored := [f"{name}={value!r}" for name, value in given.items() if value is not None]:
             warning = f"Ray runs in this process already and is used as it is: {ignored[0]} is ignored"
-            warnings.warn(f"{warning} (ray.shutdown() first to have it heeded)", stacklevel=2)
+            warnings.warn(f"{warning} (call ray.shutdown() first to use it)", stacklevel=2)
 
     def _join(self, ray: ModuleType) -> None:
         try:

@@ -138,7 +138,7 @@ def minutes(text: str) -> int:
 
 
 def _await(jobs: list, waiting: set[str], store: str, finished: Callable[[str], None]) -> set[str]:
-    """Until all jobs have ended; the keys of the runs that have no result then."""
+    """Wait until all jobs have ended; return the keys of the runs that then have no result."""
     while True:
         over = all(job.done() for job in jobs)  # before the look at the store, which then misses nothing
         for key in sorted(key for key in waiting if (Path(store) / key).exists()):

@@ -54,14 +54,14 @@ class Fig07(FigureSpec):
     @model_validator(mode="before")
     @classmethod
     def _fill_digest(cls, fields: Any) -> Any:
-        """What the tables hold now, unless the spec says what it was made for."""
+        """Add the digest of the tables as they are now, unless the spec has one."""
         names = fields.get("heads", tuple(PANELS)) if isinstance(fields, dict) else ()
         if not names or fields.get("digest") or not all(isinstance(name, str) for name in names):
             return fields
         return fields | {"digest": _digest([_read(name) for name in names])}
 
     def replace(self, /, **changes: Any) -> "Fig07":
-        """As of any spec; other tables have another digest."""
+        """Return a copy with some fields changed; other tables have another digest."""
         return super().replace(**({"digest": ""} | changes if "heads" in changes else changes))
 
     def _run(self, device: str) -> Result:
@@ -84,7 +84,7 @@ class Fig07(FigureSpec):
 
     @staticmethod
     def seen(result: Result) -> str:
-        """In how many panels of trained models the softmax model is the sparser one, and both means."""
+        """Say in how many panels of trained models the softmax model is the sparser one, and both means."""
         means = []
         for panel in dict.fromkeys(result["panel"].tolist()):
             if panel in INTERVENTIONS:

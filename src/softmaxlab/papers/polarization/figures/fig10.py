@@ -31,7 +31,7 @@ class Fig10(FigureSpec):
     """Descent at one sharpness of p* = softmax(sharpness·U[0, 1]); then where the flow ends at each of `others`."""
 
     id: ClassVar[str] = "polarization/fig10"
-    title: ClassVar[str] = "KL divergence: how far it polarizes depends on the target"
+    title: ClassVar[str] = "KL divergence: training dynamics, and the largest weight for other targets"
     source: ClassVar[str] = "varre2026polarization"
     place: ClassVar[str] = "Figure 10"
     reports: ClassVar[str] = "Polarization again, albeit with diminishing strength compared to classification"
