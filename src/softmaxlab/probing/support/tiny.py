@@ -67,7 +67,8 @@ _SIZES: tuple[tuple[str, str], ...] = (  # the name of a size, as a whole → wh
      r"|num_hidden_layers|depth|num_blocks|encoder_n_layers|decoder_n_layers|num_recurrent_layers", "layers"),
     (r"(num|n|encoder|decoder|num_attention|encoder_attention|decoder_attention|num_encoder_attention|"
      r"num_decoder_attention)_heads?|num_attention_heads|n_head|num_self_attention_heads|num_cross_attention_heads"
-     r"|encoder_num_attention_heads|decoder_num_attention_heads|index_n_heads|swa_num_attention_heads|linear_num_heads", "heads"),
+     r"|encoder_num_attention_heads|decoder_num_attention_heads|index_n_heads|swa_num_attention_heads"
+     r"|linear_num_heads", "heads"),
     (r".*num_key_value_heads|num_kv_heads|n_kv_heads?|n_head_kv|kv_n_heads", "key heads"),
     (r"head_dim|d_kv|qk_nope_head_dim|qk_rope_head_dim|v_head_dim|attention_head_dim|kv_channels|global_head_dim"
      r"|attention_head_size|head_size|swa_head_dim|rotary_dim|index_head_dim|swa_v_head_dim|linear_head_dim"
