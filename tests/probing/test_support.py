@@ -76,7 +76,7 @@ def test_a_learned_sink_that_eager_weights_lack_is_said():
     assert not try_architecture("causal", "mimo_v2_flash", model_types("causal")["mimo_v2_flash"]).reason
 
 
-@pytest.mark.parametrize("model_type", ["bamba", "lfm2_moe", "falcon_h1"])
+@pytest.mark.parametrize("model_type", ["bamba", "lfm2_moe", "falcon_h1", "recurrent_gemma"])
 def test_hybrids_are_built_with_a_layer_that_attends(model_type):
     trial = try_architecture("causal", model_type, model_types("causal")[model_type])
     assert trial.verdict == WORKS, trial.reason

@@ -84,7 +84,8 @@ _SIZES: tuple[tuple[str, str], ...] = (  # the name of a size, as a whole → wh
     (r"n_routed_experts|num_experts|num_local_experts|moe_num_experts|n_experts|moe_k_experts", "experts"),
     (r"num_experts_per_tok|num_experts_per_token|moe_topk|moe_k|num_selected_experts|moe_top_k", "two"),
     (r"n_shared_experts|num_shared_experts|moe_num_shared_experts", "one"),
-    (r"n_group|topk_group|num_expert_group|num_expert_groups|first_k_dense_replace|num_nextn_predict_layers", "one"),
+    (r"n_group|topk_group|num_expert_group|num_expert_groups|first_k_dense_replace|num_nextn_predict_layers"
+     r"|num_kv_shared_layers", "one"),
     (r"sliding_window|sliding_window_size|attention_chunk_size|index_topk|window_size|local_attention|block_size"
      r"|sliding_window_length|attention_window_size|chunk_size|mamba_chunk_size", "window"),
     (r"mamba_d_state|mamba_d_head|ssm_state_size|state_size|mamba_headdim|mamba_head_dim", "head"),

@@ -75,12 +75,12 @@ def try_architecture(kind: str, model_type: str, class_name: str) -> Trial:
 
 
 def _runnable(model_type: str, class_name: str) -> Any:
-    """The first tiny model that reads a text, in float64 if it can.
+    """The first tiny model that attends and reads a text, in float64 if it can; one without attention if none does.
 
     Eager attention often takes its softmax in float32, where the mask of float64 is −∞ and rows without a key are NaN,
     which spread to every later layer: such a model is tried in float32.
     """
-    reason = SpecError("no recipe")
+    reason, without_attention = SpecError("no recipe"), None
     for model in tiny_models(model_type, class_name):
         for dtype in (torch.float64, torch.float32):
             try:
@@ -89,9 +89,14 @@ def _runnable(model_type: str, class_name: str) -> Any:
             except Exception as error:  # any: sizes that do not fit show in many ways
                 reason = error
                 continue
-            if finite:
+            if finite and any("Attention" in type(module).__name__ for module in model.modules()):
                 return model
+            if finite:
+                without_attention = without_attention or model
+                break
             reason = SpecError("its own logits or eager weights are not finite")
+    if without_attention is not None:
+        return without_attention
     raise SpecError(f"does not run: {type(reason).__name__}: {first_sentence(reason)}")
 
 
