@@ -66,3 +66,17 @@ def test_the_page_counts_what_was_tried_and_names_what_was_not():
 
 def test_every_kind_has_types():
     assert all(len(model_types(kind)) > 30 for kind in KINDS)
+
+
+def test_a_learned_sink_that_eager_weights_lack_is_said():
+    name = model_types("causal")["granite_swa"]
+    trial = try_architecture("causal", "granite_swa", name)
+    assert (trial.verdict, trial.statistics <= TOLERANCE) == (WORKS, True)
+    assert "learned sink" in trial.reason
+    assert not try_architecture("causal", "mimo_v2_flash", model_types("causal")["mimo_v2_flash"]).reason
+
+
+@pytest.mark.parametrize("model_type", ["bamba", "lfm2_moe", "falcon_h1", "recurrent_gemma"])
+def test_hybrids_are_built_with_a_layer_that_attends(model_type):
+    trial = try_architecture("causal", model_type, model_types("causal")[model_type])
+    assert trial.verdict == WORKS, trial.reason

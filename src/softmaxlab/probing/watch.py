@@ -21,7 +21,7 @@ from softmaxlab.measure.thresholds import SINK_EPS
 from softmaxlab.probing.streaming.activations import Activations
 from softmaxlab.probing.streaming.attach import SiteState, attached, check_of
 from softmaxlab.probing.streaming.call import AttentionCall
-from softmaxlab.probing.streaming.eager import capture_weights, eager_sites, with_known_axes
+from softmaxlab.probing.streaming.eager import capture_weights, eager_sites, lacks_learned_sink, with_known_axes
 from softmaxlab.probing.streaming.fast import fast_sums
 from softmaxlab.probing.streaming.output_check import OutputCheck
 from softmaxlab.probing.streaming.output_gates import OutputGates
@@ -211,6 +211,11 @@ class watch:
     def _add_weights(self, site: Site, weights: Tensor) -> None:
         if self._tracker.running(site):
             weights = with_known_axes(site, weights, None if site.cross else self._tracker.batch(site))
+            if lacks_learned_sink(site.module, weights):
+                raise SpecError(
+                    f"{site.name} ({type(site.module).__name__}) returns weights without its learned sink, so total "
+                    "and entropy would be those of another model: measure it without eager=True (--eager, --check)"
+                )
             B, H, rows, keys = weights.shape
             layout = self._tracker.layout(site, (B, H, rows, keys), None, weights.device)
             self._tally(site).add(pattern_sums(weights, layout, hasattr(site.module, "sinks")), layout)
