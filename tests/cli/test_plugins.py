@@ -208,6 +208,7 @@ for attempt in (
     lambda: sl.attention.register(lambda scores, visible: scores, name="rows", normalise="sum"),
     lambda: sl.attention.register(lambda scores: scores, name="x", row_stochastic="maybe"),
     lambda: sl.attention.register(lambda scores: scores, name="x", row_stochastik=True),
+    lambda: sl.attention.register(power, normalise="sum"),
 ):
     try:
         attempt()
@@ -234,6 +235,7 @@ def test_what_cannot_be_a_map_is_refused(tmp_path):
         "normalises by itself, got normalise='sum'",
         "fact 'row_stochastic' of a map is True or False, got 'maybe'",
         "unknown fact of a map 'row_stochastik', did you mean 'row_stochastic'?",
+        "numbers with a default (exponent=2.0), got power with 'p', which has none",
         "map 'flat' must give one weight per score",
     ]
     lines = done.stdout.splitlines()

@@ -111,6 +111,15 @@ def numbers_of(function: Callable, fixed: Sequence[str]) -> tuple[str, ...]:
     return tuple(p.name for p in given if p.name not in fixed and isinstance(p.default, (int, float)))
 
 
+def required_of(function: Callable) -> tuple[str, ...]:
+    """Return the names of a function's parameters that have no default; of what shows no signature, none."""
+    try:
+        given = inspect.signature(function).parameters.values()
+    except ValueError:
+        return ()
+    return tuple(p.name for p in given if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD))
+
+
 def source_hash(thing: Callable | type) -> str | None:
     """Hash of the module file that defines `thing` (helpers beside it count), or of its own source in a notebook.
 
