@@ -81,6 +81,12 @@ class Registry(Generic[Entry]):
         except ValueError:
             raise SpecError(f"{self.kind} {name!r}: a parameter must be a number, as in '{base}:2'") from None
 
+    def parameters(self, name: str) -> tuple[str, ...]:
+        """The names of the numbers that may stand behind an entry's name."""
+        base = name.partition(":")[0]
+        self[base]
+        return self._with[base][0] if base in self._with else ()
+
     def __iter__(self) -> Iterator[str]:
         return iter(self.names())
 
