@@ -32,7 +32,7 @@ results = {map: sl.simulate(problem.replace(map=map)) for map in maps}
 # The share of the largest weight in the total tells sparse from dense: 1 is one-hot, 1/6 uniform. The notes of a result
 # say which solver ran; for relu, whose weights reach 0 in finite time, how many events it met.
 for map, result in results.items():
-    s = result["scores"][-1]
+    s = result["weights"][-1]
     print(
         f"{map:12} share {s.max() / s.sum():.4f}  total {s.sum():.3f}  {result.notes['solver']}, "
         f"{result.notes['evaluations']} evaluations, {result.notes['events']} events"
@@ -42,7 +42,7 @@ for map, result in results.items():
 # Softmax, square and relu go to one token; sigmoid lets every weight go to 1 and is dense.
 figure, axes = plt.subplots(1, len(maps), sharey=True, figsize=(13, 2.8), layout="constrained")
 for ax, (map, result) in zip(axes, results.items()):
-    ax.semilogx(result["t"], result["scores"])
+    ax.semilogx(result["t"], result["weights"])
     ax.set(title=map, xlabel="time t")
 axes[0].set_ylabel("weights")
 

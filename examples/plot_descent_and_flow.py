@@ -33,16 +33,16 @@ for lr, gap in zip(rates, gaps):
 # %%
 # Adam at its usual learning rate polarizes as well, but another token wins.
 adam = sl.simulate(sl.polarization.Descent(**start, lr=1e-3, steps=20_000, optimizer="adam"))
-print(f"the flow picks token {flow['scores'][-1].argmax()}, Adam token {adam['scores'][-1].argmax()}")
+print(f"the flow picks token {flow['weights'][-1].argmax()}, Adam token {adam['weights'][-1].argmax()}")
 
 figure, (left, middle, right) = plt.subplots(1, 3, figsize=(12, 3.2), layout="constrained")
-left.semilogx(flow["t"], flow["scores"])
+left.semilogx(flow["t"], flow["weights"])
 left.set(title="flow", xlabel="time t", ylabel="weights")
 middle.loglog(rates, gaps, "o-")
 middle.set_xticks(rates, [f"{lr:g}" for lr in rates])
 middle.set_xticks([], minor=True)
 middle.set(title="descent against flow", xlabel="learning rate", ylabel="difference of scores")
-right.semilogx(adam["step"], adam["scores"])
+right.semilogx(adam["step"], adam["weights"])
 right.set(title="Adam, lr 0.001", xlabel="step", ylabel="weights")
 
 if __name__ == "__main__" and len(sys.argv) > 1:

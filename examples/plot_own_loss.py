@@ -31,7 +31,7 @@ beta = np.array([1.0, 0.0, 0.0, 0.0])
 start = {"beta": beta, "V": 0.3 * rng.standard_normal((4, 5)), "a": np.zeros(5)}
 own = sl.simulate(sl.polarization.Flow("exponential", **start, t_end=1e6, points=60))
 logistic = sl.simulate(sl.polarization.Flow("logistic", **start, t_end=1e6, points=60))
-print(f"largest weight: {own['scores'][-1].max():.4f} (exponential), {logistic['scores'][-1].max():.4f} (logistic)")
+print(f"largest weight: {own['weights'][-1].max():.4f} (exponential), {logistic['weights'][-1].max():.4f} (logistic)")
 
 
 # %%
@@ -50,7 +50,7 @@ print(f"largest weights of two heads: {weights['a'][-1].max():.4f} and {weights[
 # %%
 # Both heads polarize, each to the token with the largest value of its own.
 figure, (left, right) = plt.subplots(1, 2, sharey=True, figsize=(9, 3.2), layout="constrained")
-left.semilogx(own["t"], own["scores"], "C0-", logistic["t"], logistic["scores"], "C1--")
+left.semilogx(own["t"], own["weights"], "C0-", logistic["t"], logistic["weights"], "C1--")
 left.set(title="exponential (lines) and logistic (dashes)", xlabel="time t", ylabel="weights")
 right.semilogx(heads["t"], weights["a"], "C0-", heads["t"], weights["c"], "C1--")
 right.set(title="first head (lines) and second (dashes)", xlabel="time t")

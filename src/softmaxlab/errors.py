@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+LISTED = 40  # a sentence that names more than this is not read
+
 
 class SoftmaxlabError(Exception):
     """Base of all errors raised on purpose: one line, meant for the user."""
@@ -32,5 +34,10 @@ def unknown(kind: str, name: object, known: Iterable[str]) -> SpecError:
     """The error for a name that is not in a list of known ones, with the nearest miss if there is one."""
     known = sorted(known)
     near = get_close_matches(str(name), known, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}" if known else "none is known"
+    if near:
+        hint = f"did you mean {near[0]!r}?"
+    elif len(known) > LISTED:
+        hint = f"and none of the {len(known)} known ones is like it"
+    else:
+        hint = f"known: {', '.join(known)}" if known else "none is known"
     return SpecError(f"unknown {kind} {str(name)!r}, {hint}")

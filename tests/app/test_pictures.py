@@ -27,7 +27,7 @@ def test_the_curves_are_those_of_the_result():
     state = Polarization(**QUICK)
     drawn = polarization.panels(state)
     result = polarization.solve(state)
-    assert np.abs(lines(drawn["weights"])["token 1"] - result["scores"][1:, 1]).max() < EXACT
+    assert np.abs(lines(drawn["weights"])["token 1"] - result["weights"][1:, 1]).max() < EXACT
     assert np.abs(lines(drawn["fall"])["loss"] - result["loss"][1:]).max() < EXACT
     assert result["t"][-1] == 10**2
 
@@ -67,7 +67,7 @@ def test_the_portrait_is_the_flow_from_other_starts():
     assert len(others) >= 10
     for other in others[:2]:
         fine = Flow(**{"loss": "logistic", "beta": [1.0], "V": [state.u], "a": other["a"][0], "t_end": 100.0})
-        assert np.abs(simulate(fine)["scores"][-1] - other["scores"][-1]).max() < PORTRAIT
+        assert np.abs(simulate(fine)["weights"][-1] - other["weights"][-1]).max() < PORTRAIT
 
 
 def test_controls_follow_a_choice_that_would_refuse_them():

@@ -103,7 +103,7 @@ def test_downloads_hold_the_view(client):
     query = Polarization(horizon=2.0).query()
     rows = list(csv.DictReader(io.StringIO(client.get(f"/data/polarization.csv{query}", headers={"Host": HOST}).text)))
     result = polarization.solve(Polarization(horizon=2.0))
-    assert float(rows[-1]["scores_0"]) == pytest.approx(result["scores"][-1, 0], abs=ROUNDING)
+    assert float(rows[-1]["weights_0"]) == pytest.approx(result["weights"][-1, 0], abs=ROUNDING)
     assert len(rows) == len(result["t"])
     spec = from_json(client.get(f"/data/polarization.json{query}", headers={"Host": HOST}).text)
     assert simulate(spec)["loss"][-1] == result["loss"][-1]

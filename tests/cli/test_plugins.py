@@ -208,6 +208,7 @@ for attempt in (
     lambda: sl.attention.register(lambda scores, visible: scores, name="rows", normalise="sum"),
     lambda: sl.attention.register(lambda scores: scores, name="x", row_stochastic="maybe"),
     lambda: sl.attention.register(lambda scores: scores, name="x", row_stochastik=True),
+    lambda: sl.attention.register(power, normalise="sum"),
 ):
     try:
         attempt()
@@ -234,12 +235,44 @@ def test_what_cannot_be_a_map_is_refused(tmp_path):
         "normalises by itself, got normalise='sum'",
         "fact 'row_stochastic' of a map is True or False, got 'maybe'",
         "unknown fact of a map 'row_stochastik', did you mean 'row_stochastic'?",
+        "numbers with a default (exponent=2.0), got power with 'p', which has none",
         "map 'flat' must give one weight per score",
     ]
     lines = done.stdout.splitlines()
     assert len(lines) == len(expected), done.stderr
     for line, message in zip(lines, expected):
         assert message in line
+
+
+SWAPS = """
+import softmaxlab as sl
+from softmaxlab.probing.options import parse_swaps
+
+@sl.attention.register(normalise="sum")
+def power(scores, exponent=2.0):
+    return scores.abs() ** exponent
+
+@sl.attention.register(normalise="sum")
+def shifted(scores, bias, exponent=2.0):
+    return (scores + bias).abs() ** exponent
+
+for swap in parse_swaps(("power", "power:3", "shifted:3:-5", "shifted:4", "softmax1:2"), "-1"):
+    print(swap.map, swap.bias)
+for wrong in ("power:3:4", "power:x"):
+    try:
+        parse_swaps((wrong,), None)
+    except sl.SpecError as error:
+        print(error)
+"""
+
+
+def test_numbers_of_a_map_come_before_its_bias_in_a_swap(tmp_path):
+    (tmp_path / "script.py").write_text(SWAPS)
+    done = subprocess.run([sys.executable, "script.py"], capture_output=True, text=True)
+    lines = done.stdout.splitlines()
+    assert lines[:-2] == ["power None", "power:3 None", "shifted:3 -5.0", "shifted:4 -1.0", "softmax1 2.0"], done.stderr
+    assert lines[-2] == "--swap power:3:4: this map takes no bias"
+    assert lines[-1].startswith("map 'power:x': a parameter must be a number")
 
 
 OWN = """

@@ -5,6 +5,7 @@ from softmaxlab import Result, Status, StoreError, simulate
 from softmaxlab.attention import Compare
 from softmaxlab.core.result import Outcome
 from softmaxlab.errors import DamagedError, SpecError
+from softmaxlab.polarization import Flow
 
 
 def example() -> Result:
@@ -107,6 +108,27 @@ def test_axes_must_fit():
 def test_an_unknown_array_suggests_the_nearest():
     with pytest.raises(SpecError, match="unknown array 'countt', did you mean 'count'"):
         example()["countt"]
+
+
+def test_the_old_name_of_weights_is_understood_with_a_warning(tmp_path):
+    flow = simulate(Flow("logistic", beta=[1.0], V=[[0.1, 0.0]], a=[0.0, 0.0], t_end=1.0, points=3))
+    with pytest.warns(FutureWarning, match="array 'scores' is now 'weights'"):
+        assert flow["scores"] is flow["weights"]
+    assert "scores" not in set(flow)
+
+    arrays = {"scores" if name == "weights" else name: array for name, array in flow.arrays.items()}
+    axes = {"scores" if name == "weights" else name: names for name, names in flow.axes.items()}
+    stored = Result.load(Result(arrays, axes, spec=flow.spec).save(tmp_path / "of an earlier version"))
+    np.testing.assert_array_equal(stored["weights"], flow["weights"])
+    assert dict(stored.axes) == dict(flow.axes)
+
+
+def test_scores_that_are_scores_keep_their_name(tmp_path):
+    compared = simulate(Compare(np.ones((1, 2, 2))))
+    assert not np.array_equal(compared["scores"], compared["weights"][0])
+    assert "scores" in Result.load(compared.save(tmp_path / "entry"))
+    own = Result({"scores": np.ones(2)}, {"scores": ("token",)})
+    assert list(Result.load(own.save(tmp_path / "own"))) == ["scores"]
 
 
 def test_views_name_arrays_axes_and_status():

@@ -183,12 +183,12 @@ def test_fig02_order_and_winner(made):
     result = made[fig02.Fig02]
     told = fig02.Fig02.seen(result)
     times = len(result["t"]) + len(result["descent_t"])
-    assert f"token 0 has weight {result['scores'][-1, 0]:.4f}" in told
+    assert f"token 0 has weight {result['weights'][-1, 0]:.4f}" in told
     assert f"kept at {times} of {times} times" in told
     u = result["u"].copy()
     u[-3:] = u[-3:, ::-1]  # the order overturned at three times
     assert f"kept at {times - 3} of {times} times" in fig02.Fig02.seen(changed(result, u=u))
-    assert "not one-hot" in fig02.Fig02.seen(changed(result, scores=np.full_like(result["scores"], 1 / 3)))
+    assert "not one-hot" in fig02.Fig02.seen(changed(result, scores=np.full_like(result["weights"], 1 / 3)))
 
 
 def test_fig05_largest_shares(made):
@@ -308,14 +308,14 @@ def test_softmax1_winner_limit_and_openings(made):
     result = made[softmax1.Softmax1]
     told = softmax1.Softmax1.seen(result)
     assert "the same winner" in told
-    assert f"{1 - result['scores'][1, -1].max():.1e} (softmax1)" in told
+    assert f"{1 - result['weights'][1, -1].max():.1e} (softmax1)" in told
     assert f"come to {result['nowhere_limit'][-1]:.2f}" in told
     assert result["total"][0].min() > 0.5 > result["total"][1].min()  # of the two heads one shuts
     opened = result["shut_t"][np.flatnonzero(result["total"][1] < 0.5)[-1] + 1]
     assert f"1 of 1 shut heads open again within a factor {opened / result['opening'][1]:.2f}" in told
     for_ever = np.where(result["shut_t"] > opened / 2, 0.1, result["total"])
     assert "0 of 2 shut heads open again" in softmax1.Softmax1.seen(changed(result, total=for_ever))
-    other = result["scores"].copy()
+    other = result["weights"].copy()
     other[1] = other[1, :, ::-1]
     assert "no head shuts" in softmax1.Softmax1.seen(changed(result, total=np.ones_like(result["total"])))
     assert "different winners" in softmax1.Softmax1.seen(changed(result, scores=other))
@@ -325,7 +325,7 @@ def test_phase_invariant_and_lost_orders(made):
     result = made[phase.Phase]
     separatrix = 2 * np.sinh(1.5)  # |w| from which on the larger u(0) wins from |x| = 3
     two = sum(abs(w) < separatrix for w in result["w"][:, 0])
-    three = sum(s[-1].argmax() != 0 for s in result["scores"][1])
+    three = sum(s[-1].argmax() != 0 for s in result["weights"][1])
     told = phase.Phase.seen(result)
     assert f"kept to {result['drift'].max():.0e} in 4 of 4 runs" in told
     assert f"from {two} of 4 starts with two tokens and {three} of 3 with three" in told

@@ -34,7 +34,7 @@ def test_a_logistic_flow_is_moving_at_any_time(t_end):
 def test_the_distance_from_the_limit_of_a_logistic_flow():
     result = simulate(Flow(**LOGISTIC, t_end=1e100))
     found = certified(result)
-    s = result["scores"][-1]
+    s = result["weights"][-1]
     assert found["one_hot"] == pytest.approx(1 - s.max(), rel=1e-9)
     assert found["s_log2_t_limit"] == pytest.approx(2 / 8)
     assert abs(found["s_log2_t"] / found["s_log2_t_limit"] - 1) < 0.05

@@ -23,7 +23,7 @@ def test_one_token_and_equal_tokens_have_a_closed_form():
 def test_frozen_scores_have_closed_forms():
     spec = flow("logistic", "softmax", "value", 1, t_end=1e10, freeze="a", rtol=1e-12)
     result = simulate(spec)
-    s = result["scores"][0]
+    s = result["weights"][0]
     margin = exact.margin_at_fixed_weights(result["t"], spec.beta @ spec.V @ s, spec.beta @ spec.beta * (s @ s))
     np.testing.assert_allclose((result["u"] * s).sum(1), margin, rtol=CLOSED, atol=CLOSED)
     square = simulate(spec.replace(loss="square", t_end=30.0))
@@ -87,8 +87,8 @@ def test_square_rate_is_the_decay_of_gamma():
     beta = np.array([2.0, 1.0])
     spec = Flow("square", beta=beta, V=np.zeros((2, 3)), a=[0.3, 0.1, 0.0], t_end=20.0, rtol=1e-12, points=4000)
     result = simulate(spec)
-    gamma = 1 - (result["u"] * result["scores"]).sum(1) / 5.0
-    rate = exact.square_rate(result["scores"], result["u"], 5.0)
+    gamma = 1 - (result["u"] * result["weights"]).sum(1) / 5.0
+    rate = exact.square_rate(result["weights"], result["u"], 5.0)
     assert (rate >= 1 / 3).all()
     measured = -np.gradient(np.log(gamma), result["t"], edge_order=2)
     late = (result["t"] > 0.1) & (gamma > 1e-7)
@@ -100,7 +100,7 @@ def test_ratio_bound_holds_and_a_smaller_one_does_not():
     result = simulate(Flow(**figure_two(), t_end=1e12))
     u = result["u"]
     winner = int(u[0].argmax())
-    ratios = np.delete(result["scores"], winner, axis=1).max(axis=1) / result["scores"][:, winner]
+    ratios = np.delete(result["weights"], winner, axis=1).max(axis=1) / result["weights"][:, winner]
     bound = exact.ratio_bound(result["strength"], u[0])
     assert (ratios <= bound + 1e-12).all()
     assert (ratios[1:] > exact.ratio_bound(1e9 * result["strength"][1:], u[0])).any()
@@ -110,7 +110,7 @@ def test_ratio_bound_holds_and_a_smaller_one_does_not():
 def test_losers_weights_reach_their_constant(p, b):
     result = simulate(StrengthFlow(**figure_two(p=p, b=b, scale=0.5), strength_end=1e12, rtol=1e-12))
     winner = int(result["u"][-1].argmax())
-    losers = np.delete(result["scores"], winner, axis=1)
+    losers = np.delete(result["weights"], winner, axis=1)
     scaled = losers[1:] * result["log_t"][1:, None] ** 2
     limit = exact.loser_constant(b, p)
     spread = np.ptp(scaled, axis=1) / limit
@@ -152,7 +152,7 @@ def test_matrix_rows_from_zero_stay_equal_and_polarize_slower():
     V = 0.5 * rng.standard_normal((T, 2))
     result = simulate(Flow("logistic", model="matrix", beta=beta, A=np.zeros((T, T)), V=V, t_end=1e300))
     assert np.abs(result["A"] - result["A"][:, :1]).max() < 1e-12
-    losers = np.sort(result["scores"][-1, 0])[:-1]
+    losers = np.sort(result["weights"][-1, 0])[:-1]
     limit = exact.loser_constant(1.0, T, slowdown=T)
     assert losers.mean() * np.log(1e300) ** 2 == pytest.approx(limit, rel=0.15)
 

@@ -91,8 +91,8 @@ def test_tokens_may_be_renamed(loss, map, model, seed):
         renamed |= {"V": given_fields["V"][order], "A": given_fields["A"][:, order]}
     first, second = (simulate(Flow(**x, t_end=10.0, points=5)) for x in (given_fields, renamed))
     assert first.status == second.status
-    largest = np.abs(first["scores"]).max()
-    np.testing.assert_allclose(first["scores"][..., order], second["scores"], rtol=0, atol=PERMUTED * largest)
+    largest = np.abs(first["weights"]).max()
+    np.testing.assert_allclose(first["weights"][..., order], second["weights"], rtol=0, atol=PERMUTED * largest)
     largest = max(1.0, np.abs(first["loss"]).max())
     np.testing.assert_allclose(first["loss"], second["loss"], rtol=0, atol=PERMUTED * largest)
 

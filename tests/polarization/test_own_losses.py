@@ -30,7 +30,7 @@ def sums(m):
 
 def test_the_logistic_loss_registered_again_has_its_flow():
     ours, own = (simulate(Flow(loss, **START, t_end=1e6, points=30)) for loss in ("logistic", "softplus_loss"))
-    for name in ("scores", "u", "strength", "V"):
+    for name in ("weights", "u", "strength", "V"):
         assert_allclose(own[name], ours[name], rtol=FLOW, atol=FLOW)
     ours, own = (simulate(Descent(loss, **START, lr=0.1, steps=200)) for loss in ("logistic", "softplus_loss"))
     assert_allclose(own["strength"], ours["strength"], rtol=1e-12)
@@ -39,7 +39,7 @@ def test_the_logistic_loss_registered_again_has_its_flow():
 @pytest.mark.parametrize("end", [20.0, 150.0])
 def test_time_from_strength(end):
     ours, own = (simulate(StrengthFlow(loss, **START, strength_end=end)) for loss in ("logistic", "softplus_loss"))
-    assert_allclose(own["scores"], ours["scores"], rtol=FLOW, atol=FLOW)
+    assert_allclose(own["weights"], ours["weights"], rtol=FLOW, atol=FLOW)
     assert own.axes == ours.axes
     assert len(own["strength"]) == 400
     assert_allclose(own["log_t"][1:], ours["log_t"][1:], atol=GRID)
@@ -50,7 +50,7 @@ def test_a_parameter_is_part_of_the_name():
     own = simulate(Flow("softplus_loss:2", **START, t_end=1e4, points=20))
     default = simulate(Flow("softplus_loss:1", **START, t_end=1e4, points=20))
     assert_allclose(default["u"], simulate(Flow("softplus_loss", **START, t_end=1e4, points=20))["u"], rtol=FLOW)
-    m = (own["u"] * own["scores"]).sum(axis=1)
+    m = (own["u"] * own["weights"]).sum(axis=1)
     assert_allclose(own["loss"], np.logaddexp(0.0, -2.0 * m) / 2.0, rtol=1e-12)
     assert abs(own["u"][-1] - default["u"][-1]).max() > 0.1
 
@@ -67,3 +67,11 @@ def test_a_parameter_is_part_of_the_name():
 def test_bad_losses_are_refused(loss, message):
     with pytest.raises(SpecError, match=message):
         Flow(loss, **START, t_end=1.0)
+
+
+def test_a_loss_of_the_margin_takes_the_margin_alone():
+    with pytest.raises(SpecError, match=r"a function of the margins and of numbers .*, got both\(m, beta\)"):
+
+        @register(margin=True)
+        def both(m, beta, scale=1.0):
+            return scale * m

@@ -103,7 +103,10 @@ def test_a_change_is_paired():
     mean = D.sum() / n.sum()
     assert found.mean == pytest.approx(mean, rel=EXACT)
     assert found.se == pytest.approx(math.sqrt(1.5 * ((D - mean * n) ** 2).sum()) / 60, rel=EXACT)
-    assert math.isnan(change(Loss(n[:1], n[:1]), Loss(n[:1], n[:1])).se)
+    one = Loss(n[:1], n[:1])
+    assert math.isnan(change(one, one).se)
+    assert str(one) == "loss 1.0000 nats per token (1 sequence, so no standard error)"
+    assert "±" not in str(change(one, one))
     assert "Δloss -0.0500 ±" in str(found)
 
 

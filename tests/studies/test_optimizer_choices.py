@@ -24,7 +24,7 @@ ROUNDING = 1e-12  # hundreds of steps in another order of operations
 def test_without_noise_the_noisy_descent_is_the_descent(optimizer):
     setting = Setting(5, 0.1, optimizer=optimizer, decay=0.01, eps=1e-6)
     specs = [_descent(setting, 0.01, 300, seed) for seed in range(4)]
-    plain = np.array([run["scores"][-1] for run in descend_many(specs)])
+    plain = np.array([run["weights"][-1] for run in descend_many(specs)])
     np.testing.assert_allclose(noisy_ends(specs, 0.0, range(4)), plain, atol=ROUNDING)
     noisy = noisy_ends(specs, 1.0, range(4))
     assert np.abs(noisy - plain).max() > 1e-4, "noise must do something"

@@ -45,7 +45,7 @@ def _polarization(state: Polarization, form: str) -> str:
     if form == "json":
         return state.spec().json_text()
     clock = "t" if state.optimizer == "flow" else "step"
-    return csv(polarization.solve(state), clock, ("scores", "a", "u", "loss", "strength"))
+    return csv(polarization.solve(state), clock, ("weights", "a", "u", "loss", "strength"))
 
 
 def _attention(state: Attention, form: str) -> str:

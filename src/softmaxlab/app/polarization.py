@@ -35,7 +35,7 @@ def panels(state: Polarization) -> dict[str, go.Figure | None]:
     """A figure for each of PANELS, None where the quantity is not defined."""
     result = solve(state)
     return {
-        "weights": _lines(state, result, "scores", "weight sᵢ", [-0.02, 1.02] if _shares(result) else None),
+        "weights": _lines(state, result, "weights", "weight sᵢ", [-0.02, 1.02] if _shares(result) else None),
         "values": _lines(state, result, "u", "uᵢ") if "u" in result else _lines(state, result, "a", "score aᵢ"),
         "fall": _fall(state, result),
         "strength": _strength(state, result) if "strength" in result else None,
@@ -54,7 +54,7 @@ def sentence(state: Polarization) -> str:
     result = solve(state)
     if not result.status.ok:
         return f"The run stopped. {result.status.sentence}."
-    s = result["scores"][-1]
+    s = result["weights"][-1]
     end = f"time 10^{state.horizon:g}" if state.optimizer == "flow" else f"{result['step'][-1]:,} steps"
     winner = int(s.argmax())
     others = np.delete(s, winner)
@@ -76,7 +76,7 @@ def simplex(state: Polarization, others: list[Result] | None = None) -> go.Figur
         drawn.add_trace(_orbit(other, 1.2, 0.55))
     result = solve(state)
     drawn.add_trace(_orbit(result, 4.0, 1.0))
-    x, y = result["scores"][0] @ CORNERS
+    x, y = result["weights"][0] @ CORNERS
     marker = {"size": 17, "color": "#ffffff", "line": {"color": NEUTRAL, "width": 3}}
     drawn.add_scatter(x=[x], y=[y], mode="markers", marker=marker, hoverinfo="skip", name="start")
     for token, ((x, y), place) in enumerate(zip(CORNERS, ("bottom center", "bottom center", "top center"))):
@@ -99,7 +99,7 @@ def _portrait(flow: Polarization) -> list[Result]:
 
 def has_simplex(state: Polarization) -> bool:
     """Whether three weights that sum to 1 are there to draw."""
-    s = solve(state)["scores"]
+    s = solve(state)["weights"]
     return state.p == 3 and bool((s >= 0).all()) and bool(np.abs(s.sum(axis=-1) - 1).max() < 1e-9)
 
 
@@ -111,8 +111,8 @@ def _grid() -> np.ndarray:
 
 def _orbit(result: Result, width: float, opacity: float) -> go.Scatter:
     """The weights as a line in the plane, coloured by the winner."""
-    (x,) = thinned(result["scores"] @ CORNERS)
-    line = token_line(int(result["scores"][-1].argmax()), width)
+    (x,) = thinned(result["weights"] @ CORNERS)
+    line = token_line(int(result["weights"][-1].argmax()), width)
     return go.Scatter(x=x[:, 0], y=x[:, 1], mode="lines", line=line, opacity=opacity, hoverinfo="skip")
 
 
@@ -167,7 +167,7 @@ def _has_bound(state: Polarization, result: Result) -> bool:
 
 def _bound(state: Polarization, result: Result) -> go.Figure:
     drawn = _timed(state, result, "s₍₂₎ / s₍₁₎")
-    t, s = result["t"][1:], np.sort(result["scores"][1:], axis=-1)
+    t, s = result["t"][1:], np.sort(result["weights"][1:], axis=-1)
     drawn.add_trace(curve(t, s[:, -2] / s[:, -1], "runner-up over winner", token_line(1)))
     bound = ratio_bound(result["strength"][1:], np.array(state.u))
     drawn.add_trace(limit(t, bound, "1/(1 + δΓ/p)", "top right"))
@@ -176,5 +176,5 @@ def _bound(state: Polarization, result: Result) -> go.Figure:
 
 
 def _shares(result: Result) -> bool:
-    s = result["scores"]
+    s = result["weights"]
     return bool((s >= -1e-9).all() and (s <= 1 + 1e-9).all())

@@ -8,7 +8,7 @@ from typing import Any
 
 from softmaxlab.attention import maps
 from softmaxlab.attention.map import FACTS, NORMALISERS, Map, Normalise, parameters_of
-from softmaxlab.core.registry import Registry, numbers_of
+from softmaxlab.core.registry import Registry, numbers_of, required_of
 from softmaxlab.errors import SpecError, unknown
 
 MAPS: Registry[Map] = Registry("map")
@@ -44,6 +44,11 @@ def register(
         takes = parameters_of(f)
         if "visible" in takes and normalise != "none":
             raise SpecError(f"a map of rows, f(scores, visible), normalises by itself, got normalise={normalise!r}")
+        if other := [p for p in required_of(f)[1:] if p not in ("visible", "bias")]:
+            raise SpecError(
+                f"a map is a function of the scores, then any of visible, bias and numbers with a default "
+                f"(exponent=2.0), got {f.__name__} with {other[0]!r}, which has none"
+            )
         title = name or f.__name__
         learnable = ("bias",) if "bias" in takes else ()
         numbers = numbers_of(f, ("scores", "visible", "bias"))

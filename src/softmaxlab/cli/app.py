@@ -3,6 +3,7 @@
 import contextlib
 import io
 import logging
+import re
 import signal
 import sys
 import threading
@@ -85,7 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except UserCodeError as error:
         _fail(error, 1)
     except SoftmaxlabError as error:
-        _fail(error, 2)
+        _fail(f"{error}{_plugin_hint(str(error))}", 2)
     except OSError as error:  # a folder that cannot be written, a full disk
         _fail(f"{option_of(error, arguments or sys.argv[1:])}{error}", 2)
     except MemoryError as error:
@@ -129,6 +130,14 @@ def _fail(message: object, code: int) -> None:
         traceback.print_exc()
     typer.echo(f"error: {' '.join(str(message).split())}", err=True)
     sys.exit(code)
+
+
+def _plugin_hint(message: str) -> str:
+    """Return what to add about an unknown name that may be the user's own; of a figure or claim, if none is like it."""
+    unknown = re.search(r"\bunknown (map|kind|loss|prior|figure|claim) ", message)
+    if unknown is None or (unknown[1] in ("figure", "claim") and "did you mean" in message):
+        return ""
+    return " (if it is yours, name its module with --plugin)"
 
 
 def _unexpected(error: Exception) -> str:

@@ -1,15 +1,11 @@
 """softmaxlab sweep: many runs, on one machine or a cluster, as one table."""
 
-import contextlib
-import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from softmaxlab.cli.options import Json, Long, Out, Plugin, allowed_time, parse_settings
-from softmaxlab.errors import SpecError
 
 EXAMPLES = (
     "Examples:  softmaxlab sweep induction --preset quick --jobs 2"
@@ -83,8 +79,7 @@ def command(
     from softmaxlab.training.sweep import Sweep
     from softmaxlab.training.sweep_plan import SweepPlan
 
-    with _plugin_hint():
-        plan = SweepPlan(what, preset, parse_settings(settings))
+    plan = SweepPlan(what, preset, parse_settings(settings))
     files = [check_table(file) for file in (Path(out) / f"{plan.name}.csv", table) if file is not None]
     if status:
         print_status(plan, out, table, json)
@@ -116,14 +111,3 @@ def command(
     print_sweep(plan.name, work, files, json)
     if work.warning():
         raise typer.Exit(1)
-
-
-@contextlib.contextmanager
-def _plugin_hint() -> Iterator[None]:
-    """Add to the error about an unknown map or kind that it may be the user's own."""
-    try:
-        yield
-    except SpecError as error:
-        if re.search(r"\bunknown (map|kind) ", str(error)):
-            raise SpecError(f"{error} (if it is yours, name its module with --plugin)") from None
-        raise

@@ -42,8 +42,10 @@ def remember(module: str) -> None:
 
 def load(module: str) -> None:
     """Import a plugin by name, from the current folder too. What it prints goes to stderr."""
-    if not all(part.isidentifier() for part in module.split(".")):
-        raise SpecError(f"a plugin is a module's dotted name, such as mymodule, got {module!r}")
+    if module.endswith(".py") or not all(part.isidentifier() for part in module.split(".")):
+        raise SpecError(
+            f"a plugin is a module's dotted name, such as mymodule for mymodule.py in the current folder, got {module!r}"
+        )
     _load(module, [os.getcwd()])
 
 

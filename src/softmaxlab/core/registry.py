@@ -81,6 +81,12 @@ class Registry(Generic[Entry]):
         except ValueError:
             raise SpecError(f"{self.kind} {name!r}: a parameter must be a number, as in '{base}:2'") from None
 
+    def parameters(self, name: str) -> tuple[str, ...]:
+        """The names of the numbers that may stand behind an entry's name."""
+        base = name.partition(":")[0]
+        self[base]
+        return self._with[base][0] if base in self._with else ()
+
     def __iter__(self) -> Iterator[str]:
         return iter(self.names())
 
@@ -109,6 +115,15 @@ def numbers_of(function: Callable, fixed: Sequence[str]) -> tuple[str, ...]:
     except ValueError:
         return ()
     return tuple(p.name for p in given if p.name not in fixed and isinstance(p.default, (int, float)))
+
+
+def required_of(function: Callable) -> tuple[str, ...]:
+    """Return the names of a function's parameters that have no default; of what shows no signature, none."""
+    try:
+        given = inspect.signature(function).parameters.values()
+    except ValueError:
+        return ()
+    return tuple(p.name for p in given if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD))
 
 
 def source_hash(thing: Callable | type) -> str | None:

@@ -3,6 +3,7 @@
 import enum
 import html
 import json
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 
 STORABLE = "biufSU"  # kinds of NumPy's dtypes that a netCDF file holds as they are
+RENAMED = {"scores": "weights"}  # arrays' old names, understood with a warning until version 0.2
+RENAMED_IN = ("polarization.", "papers.polarization.")  # kinds of specs whose stored results may have an old name
 
 
 class Outcome(enum.StrEnum):
@@ -74,6 +77,9 @@ class Result:
         object.__setattr__(self, "axes", MappingProxyType(axes))
 
     def __getitem__(self, name: str) -> np.ndarray:
+        if name not in self.arrays and (new := RENAMED.get(name)) in self.arrays:
+            warnings.warn(f"array {name!r} is now {new!r}; the old name ends with 0.2", FutureWarning, stacklevel=2)
+            name = new
         try:
             return self.arrays[name]
         except KeyError:
@@ -140,13 +146,22 @@ class Result:
         folder = Path(folder)
         with files.reading(folder):
             record = files.read_record(folder, key)
+            spec = from_plain(record["spec"]) if record["spec"] else None
+            data = files.read_arrays(folder)
+            if spec and spec.kind.startswith(RENAMED_IN):
+                data = {part: _renamed(named) for part, named in data.items()}
             return cls(
-                **files.read_arrays(folder),
+                **data,
                 status=Status(Outcome(record["status"][0]), record["status"][1]),
                 notes=record["notes"],
-                spec=from_plain(record["spec"]) if record["spec"] else None,
+                spec=spec,
                 provenance=record["provenance"],
             )
+
+
+def _renamed(named: Mapping[str, Any]) -> dict[str, Any]:
+    """The arrays or axes of a result that an earlier version stored, by their new names."""
+    return {new if (new := RENAMED.get(name)) and new not in named else name: value for name, value in named.items()}
 
 
 def _read_only(value: Any) -> np.ndarray:

@@ -19,9 +19,10 @@ def draw_patterns(result: Result) -> "matplotlib.figure.Figure":
     panels = {"scores": result["scores"][0]} | {
         str(name): pattern[0] for name, pattern in zip(result["map"], result["weights"])
     }
-    rows = -(-len(panels) // COLUMNS)
-    figure = Figure(figsize=(1.6 * COLUMNS, 1.85 * rows + 0.4), layout="constrained")
-    axes = figure.subplots(rows, COLUMNS, squeeze=False).ravel()
+    columns = min(len(panels), COLUMNS)
+    rows = -(-len(panels) // columns)
+    figure = Figure(figsize=(1.6 * columns, 1.85 * rows + 0.4), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False).ravel()
     for ax, (name, pattern) in zip(axes, panels.items()):
         reach = np.abs(pattern).max() or 1.0
         ax.imshow(pattern, cmap="RdBu", vmin=-reach, vmax=reach)

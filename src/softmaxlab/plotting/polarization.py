@@ -89,15 +89,15 @@ def _panels(result: Result, clock: str, clock_label: str, title: str, other: str
 
     # a loss below the smallest float has no place on a logarithmic axis
     absent = [name for name in ("u", other) if name not in result] + ["loss"] * bool((result["loss"] <= 0).any())
-    shown = [name for name in ("scores", "u", "loss", other) if name not in absent]
+    shown = [name for name in ("weights", "u", "loss", other) if name not in absent]
     figure = Figure(figsize=(3.1 * len(shown) + 1.0, 3.2), layout="constrained")
     axes = dict(zip(shown, figure.subplots(1, len(shown), squeeze=False)[0]))
-    x, rows = result[clock], result["scores"].ndim > 2
-    weights = result["scores"].mean(axis=1) if rows else result["scores"]
-    draw_tokens(axes["scores"], x, weights)
-    log_weights(axes["scores"], weights)
-    label(axes["scores"], clock_label, "weights s", "weights, mean over queries" if rows else "weights")
-    legend(figure, axes["scores"])
+    x, rows = result[clock], result["weights"].ndim > 2
+    weights = result["weights"].mean(axis=1) if rows else result["weights"]
+    draw_tokens(axes["weights"], x, weights)
+    log_weights(axes["weights"], weights)
+    label(axes["weights"], clock_label, "weights s", "weights, mean over queries" if rows else "weights")
+    legend(figure, axes["weights"])
     if "u" in axes:
         draw_tokens(axes["u"], x, result["u"], ranked(last(weights)))
         label(axes["u"], clock_label, "u = Vᵀβ*", "value projections")

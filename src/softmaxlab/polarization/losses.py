@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from softmaxlab.core.registry import Registry, numbers_of
+from softmaxlab.core.registry import Registry, numbers_of, required_of
 from softmaxlab.errors import SpecError
 
 FIELDS = ("beta", "X", "target")  # what of a problem a loss may use
@@ -261,6 +261,11 @@ def register(function: Callable | None = None, /, *, name: str | None = None, ma
         if not callable(f):
             raise SpecError(f"register takes a function, got {type(f).__name__}")
         numbers = numbers_of(f, FIELDS)
+        if margin and len(needed := required_of(f)) != 1:
+            raise SpecError(
+                f"a loss of the margin is a function of the margins and of numbers with a default (gamma=2.0), got "
+                f"{f.__name__}({', '.join(needed)})"
+            )
         needs, may_have = (("beta",), ()) if margin else _data_of(f, numbers)
         build = _margin_loss if margin else _user_loss
 

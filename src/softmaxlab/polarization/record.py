@@ -17,7 +17,7 @@ def observe(problem: Problem, at: Parameters) -> dict[str, np.ndarray]:
     """The arrays of a result from the parameters over time, each [t, …]."""
     model = problem.model_of()
     s, output = model.forward(problem.map_of(), at)
-    arrays = {**at, "scores": s, "loss": model.loss(problem.loss_of(), output)}
+    arrays = {**at, "weights": s, "loss": model.loss(problem.loss_of(), output)}
     direction = direction_of(problem)
     if direction is not None:
         values = at[model.valued]
@@ -28,7 +28,7 @@ def observe(problem: Problem, at: Parameters) -> dict[str, np.ndarray]:
 def axes_of(problem: Problem, arrays: Mapping[str, np.ndarray], time: str = "t") -> dict[str, tuple[str, ...]]:
     """The axes of a result's arrays; `time` is the name of the first one."""
     model = problem.model_of()
-    inner = {**model.axes, "scores": model.weight_axes, "u": ("token",)}
+    inner = {**model.axes, "weights": model.weight_axes, "u": ("token",)}
     axes = {name: (time, *inner.get(name, ())) for name in arrays}
     if len(arrays[model.valued]) != len(arrays["loss"]):
         axes[model.valued] = ("end", *model.axes[model.valued])

@@ -56,7 +56,8 @@ class Loss:
         return self.S / self.n
 
     def __str__(self) -> str:
-        return f"loss {self.mean:.4f} ± {self.se:.4f} nats per token ({len(self.n)} sequences)"
+        count = "1 sequence, so no standard error" if len(self.n) == 1 else f"{len(self.n)} sequences"
+        return f"loss {self.mean:.4f}{plus_minus(self.se)} nats per token ({count})"
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,12 @@ class Change:
 
     def __str__(self) -> str:
         percent = 100 * math.expm1(self.mean)
-        return f"Δloss {self.mean:+.4f} ± {self.se:.4f} nats per token, perplexity {percent:+.2f} %"
+        return f"Δloss {self.mean:+.4f}{plus_minus(self.se)} nats per token, perplexity {percent:+.2f} %"
+
+
+def plus_minus(se: float | None, digits: int = 4) -> str:
+    """Return " ± " and a standard error; nothing if it is not known, as of a single sequence."""
+    return "" if se is None or math.isnan(se) else f" ± {se:.{digits}f}"
 
 
 def change(before: Loss, after: Loss) -> Change:

@@ -183,14 +183,19 @@ def parse_revisions(text: str | None) -> tuple[str, ...]:
 
 
 def parse_swaps(texts: Sequence[str], bias: str | None) -> tuple[SwapOption, ...]:
-    """Read each MAP or MAP:BIAS; `bias` is for every map that takes one and has none of its own."""
+    """Read each MAP or MAP:BIAS; `bias` is for every map that takes one and has none of its own.
+
+    Numbers that are a map's parameters come before its bias: "power:3", "power:3:-5".
+    """
     swaps = []
     is_used = False
     for text in texts:
-        map, colon, own = text.partition(":")
-        is_shared = len(texts) == 1 or (not colon and MAPS[map].takes_bias)
+        base, *more = text.split(":")
+        parameters = len(MAPS.parameters(base))
+        map, own = ":".join([base, *more[:parameters]]), more[parameters:]
+        is_shared = len(texts) == 1 or (not own and MAPS[map].takes_bias)
         is_used = is_used or is_shared
-        swaps.append(SwapOption(map, _parse_bias(own if colon else bias if is_shared else None)))
+        swaps.append(SwapOption(map, _parse_bias(":".join(own) if own else bias if is_shared else None)))
     if bias is not None and not is_used:
         raise SpecError(f"--bias {bias} belongs to --swap MAP, for a map that takes one and has none of its own")
     for swap in swaps:

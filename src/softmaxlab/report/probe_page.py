@@ -8,6 +8,7 @@ from typing import Any
 import pandas
 
 from softmaxlab import __version__
+from softmaxlab.probing.next_token_loss import plus_minus
 from softmaxlab.probing.report import PAGE, ProbeReport
 from softmaxlab.probing.summary import Subject, heads_table, layers_table, sink_thresholds
 from softmaxlab.report.render import asset, render, write_text
@@ -57,8 +58,7 @@ def _summary_row(row: dict[str, Any], report: ProbeReport) -> list[str]:
 def _with_error(value: dict[str, Any] | None, sign: str) -> str:
     if value is None:
         return UNKNOWN
-    error = UNKNOWN if value["se"] is None else f"{value['se']:.4f}"
-    return f"{value['mean']:{sign}.4f} ± {error}"
+    return f"{value['mean']:{sign}.4f}{plus_minus(value['se'])}"
 
 
 def _subject(subject: Subject, report: ProbeReport) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
 
+from softmaxlab.probing.next_token_loss import plus_minus
 from softmaxlab.probing.report import ProbeReport, short_label
 from softmaxlab.probing.summary import layers_table, sink_counts, sink_thresholds
 
@@ -128,7 +129,7 @@ def _print_subjects(report: ProbeReport) -> None:
     rows = report.summaries()
     for row in rows:
         loss, change = row["loss"], row["loss_change"]
-        cost = f"{change['mean']:+.3f} ± {change['se']:.3f}" if change else ""
+        cost = f"{change['mean']:+.3f}{plus_minus(change['se'], 3)}" if change else ""
         cells = (f"{row['sink']:.3f}", f"{row['share_above_eps']:.0%}", _number(row.get("sparsity"), ".3f"))
         losses = (_number(loss and loss["mean"], ".3f"), cost)
         table.add_row(short_label(row["subject"]), *cells, _total(row["total"]), *losses)
@@ -193,7 +194,7 @@ def _pruning(report: ProbeReport) -> None:
     typer.echo(f"heads removed one by one, the cheapest next (layer.head), {RULES[report.settings['rule']]}:")
     for row in report.parts["pruning"][1:]:
         name = f"{row['layer']}.{row['head']}"
-        typer.echo(f"  {row['step']:>3}  {name:<6}  Δloss {row['delta']:+.4f} ± {row['delta_se']:.4f} nats per token")
+        typer.echo(f"  {row['step']:>3}  {name:<6}  Δloss {row['delta']:+.4f}{plus_minus(row['delta_se'])} nats per token")
     typer.echo(f"  chosen on {report.text['calibration']}")
 
 

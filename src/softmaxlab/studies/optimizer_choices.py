@@ -68,7 +68,7 @@ def _ends(setting: Setting, lr: float, seeds: Sequence[int]) -> np.ndarray:
     specs = [_descent(setting, lr, steps, seed) for seed in seeds]
     if setting.noise:
         return noisy_ends(specs, setting.noise, seeds)
-    return np.array([run["scores"][-1] for run in descend_many(specs)])
+    return np.array([run["weights"][-1] for run in descend_many(specs)])
 
 
 def _descent(setting: Setting, lr: float, steps: int, seed: int) -> Descent:

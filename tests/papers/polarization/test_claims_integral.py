@@ -21,7 +21,7 @@ def test_signs_are_those_of_the_written_out_derivatives():
     """d²u_i/dΓ² = b s_i (s_i(u_i − m) − Σ s_j²(u_j − m)), and in t there is −γ(1 − γ) m′ b s_i besides."""
     run = finished(Flow(**classification(8, None), t_end=1e3, points=20))
     for k in (0, 10, 19):
-        s, u = run["scores"][k], run["u"][k]
+        s, u = run["weights"][k], run["u"][k]
         m = s @ u
         gamma = 1 / (1 + np.exp(m))
         fitness = u - m
@@ -37,7 +37,7 @@ def test_the_winner_decelerates_in_time_though_it_is_the_fittest():
     run = finished(Flow(**classification(8, None), t_end=1e6, points=60))
     slopes = np.diff(run["u"][:, 0]) / np.diff(run["t"])
     assert (np.diff(slopes[-20:]) < 0).all()
-    assert (run["u"][-20:, 0] > (run["u"] * run["scores"]).sum(axis=1)[-20:]).all()
+    assert (run["u"][-20:, 0] > (run["u"] * run["weights"]).sum(axis=1)[-20:]).all()
 
 
 def test_weights_depend_on_the_start_as_well_as_on_the_integral(monkeypatch):

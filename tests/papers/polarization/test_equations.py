@@ -44,7 +44,7 @@ def standing_still(spec) -> Result:
     """The run of a broken engine, in which V, a, u and the weights never move."""
     run = simulate(spec)
     still = {
-        name: np.repeat(run[name][:1], len(run[name]), axis=0) for name in ("V", "a", "u", "scores") if name in run
+        name: np.repeat(run[name][:1], len(run[name]), axis=0) for name in ("V", "a", "u", "weights") if name in run
     }
     return Result({**run.arrays, **still}, run.axes, run.status, spec=spec)
 

@@ -42,8 +42,8 @@ def test_13_square_needs_a_margin_below_b():
     beta, u = ordered()
     below, above = (run("square", u + lift * (beta @ beta), np.zeros(P)) for lift in (0.0, 3.0))
     assert below["strength"][-1] > 0 > above["strength"][-1]
-    assert (np.diff(below["scores"][-1]) < 0).all()
-    assert (np.diff(above["scores"][-1]) > 0).all()
+    assert (np.diff(below["weights"][-1]) < 0).all()
+    assert (np.diff(above["weights"][-1]) > 0).all()
 
 
 @pytest.mark.parametrize("map", ["sum", "square_norm", "abs_norm", "relu_norm"])
@@ -90,9 +90,9 @@ def test_18_column_of_figure_11_is_that_of_the_largest_weight():
     at_start, at_end = 0, 0
     for seed in range(12):
         result = simulate(Flow(**problems.tied(6, seed), t_end=500.0, points=2))
-        winner = result["scores"][-1].argmax()
+        winner = result["weights"][-1].argmax()
         assert np.linalg.norm(result["U"][-1], axis=0).argmax() == winner
-        assert result["scores"][-1, winner] > ONE_HOT
+        assert result["weights"][-1, winner] > ONE_HOT
         at_start += int(result["a"][0].argmax() == winner)
         at_end += int(result["a"][-1].argmax() == winner)
     assert at_start < 8
@@ -119,7 +119,7 @@ def test_20_relu_of_figure_13_is_one_hot_and_the_elementwise_one_dense():
     fields = problems.normalisation(10, 0)
     share = {}
     for map in ("relu_norm", "relu"):
-        weights = simulate(Flow(loss="logistic", map=map, **fields, t_end=5e4, points=2))["scores"][-1]
+        weights = simulate(Flow(loss="logistic", map=map, **fields, t_end=5e4, points=2))["weights"][-1]
         share[map] = weights.max() / weights.sum()
     assert share["relu_norm"] == 1.0
     assert share["relu"] < DENSE
@@ -129,12 +129,12 @@ def test_21_softmax_polarizes_with_the_values_frozen():
     """Section 3.1 calls joint training the cause: with V frozen s_0 → 1 all the same, and like 1/t, not 1/log²t."""
     fields = problems.classification(8, 0)
     joint, alone = (simulate(Flow(**fields, freeze=freeze, t_end=1e8, points=60)) for freeze in (None, "V"))
-    assert alone["scores"][-1, 0] > joint["scores"][-1, 0] > ONE_HOT
-    left = 1 - alone["scores"][:, 0]
+    assert alone["weights"][-1, 0] > joint["weights"][-1, 0] > ONE_HOT
+    left = 1 - alone["weights"][:, 0]
     slope = np.diff(np.log(left[-4:])) / np.diff(np.log(alone["t"][-4:]))
     assert_allclose(slope, -1.0, atol=1e-2)
     still = simulate(Flow(**fields, freeze="a", t_end=1e8, points=2))
-    assert_allclose(still["scores"], 1 / 8, rtol=ROUNDING)
+    assert_allclose(still["weights"], 1 / 8, rtol=ROUNDING)
 
 
 def test_22_scores_of_signed_weights_are_no_shares():
@@ -181,4 +181,4 @@ def test_25_a_larger_score_wins_against_a_larger_u():
         conserved = (u[:, 0] - u[:, 1]) ** 2 - 4 * np.sinh((a[:, 0] - a[:, 1]) / 2) ** 2  # b = 1
         assert (conserved[0] < 0) == (wins == 1)
         assert_allclose(conserved[-1], conserved[0], rtol=1e-5)  # the solver's error over the whole flow
-        assert flow["scores"][-1, wins] > 0.9
+        assert flow["weights"][-1, wins] > 0.9

@@ -134,13 +134,13 @@ def test_17_sink_is_decided_by_V_beta():
     V, beta = 0.3 * draw.standard_normal((T, T)), draw.standard_normal(T)
     assert (V @ beta).argmax() != (V.T @ beta).argmax()
     run = simulate(Flow(loss="logistic", model="matrix", beta=beta, V=V, A=np.zeros((T, T)), t_end=1e30, points=2))
-    assert (run["scores"][-1].argmax(axis=1) == (V @ beta).argmax()).all()
+    assert (run["weights"][-1].argmax(axis=1) == (V @ beta).argmax()).all()
     assert_allclose(run["u"][0], V @ beta, rtol=ROUNDING)
     with pytest.raises(ValueError, match="mismatch"):
         _ = V[:, : T - 1].T @ beta[: T - 1]  # with d ≠ T the printed product does not exist
 
     A = draw.standard_normal((T, T))
     start = simulate(Flow(loss="logistic", model="matrix", beta=beta, V=V, A=A, t_end=1.0, points=2))
-    rows = np.logaddexp(0, -start["scores"][0] @ V @ beta)
+    rows = np.logaddexp(0, -start["weights"][0] @ V @ beta)
     assert_allclose(start["loss"][0], rows.mean(), rtol=ROUNDING)
     assert np.ptp(rows) > CLEARLY  # T equal terms of one row t, as printed, are another loss for each t

@@ -24,7 +24,7 @@ def flow(u, b: float = 1.0, t_end: float = 1e12):
 
 
 def margin(run) -> np.ndarray:
-    return (run["u"] * run["scores"]).sum(axis=1)
+    return (run["u"] * run["weights"]).sum(axis=1)
 
 
 STARTS = {
@@ -48,7 +48,7 @@ def test_04_repulsion_is_for_i_less_than_j(u):
 def test_05_scores_of_non_winners_attract():
     """“A similar argument holds for a_i and s_i”: the gap of a_1 and a_2 shrinks after a while; those to a_0 grow."""
     run = flow(STARTS["positive"])
-    for name in ("a", "scores"):
+    for name in ("a", "weights"):
         x = run[name]
         others = x[:, 1] - x[:, 2]
         assert others[-1] < 0.5 * others.max()
@@ -81,7 +81,7 @@ def test_08_gamma_is_bounded_through_the_margin(u, b):
     """The fix: dm/dΓ = b‖s‖² + ‖Ju‖² ≥ b/p, so m + e^m ≥ m(0) + e^m(0) + bt/p, and γ ≤ 2p/(bt) once t is large."""
     run = flow(u, b)
     p, m, t = len(u), margin(run), run["t"]
-    s = run["scores"]
+    s = run["weights"]
     growth = b * np.square(s).sum(axis=1) + np.square(s * (run["u"] - m[:, None])).sum(axis=1)
     assert (growth >= b / p * (1 - SOLVER)).all()
     grown = m + np.exp(m) - m[0] - np.exp(m[0])
@@ -93,7 +93,7 @@ def test_08_gamma_is_bounded_through_the_margin(u, b):
 def ratio_and_its_speed(u, b: float = 1.0):
     """q_i and dq_i/dΓ along an orbit, i ≠ 0, with log t and the gap u_0 − u_i."""
     run = simulate(StrengthFlow(**start(u, b), strength_end=1e4, points=200, rtol=RTOL))
-    s, values, m = run["scores"], run["u"], margin(run)
+    s, values, m = run["weights"], run["u"], margin(run)
     q = s[:, 1:] / s[:, :1]
     speed = s[:, 1:] * (q * (values[:, 1:] - m[:, None]) - (values[:, :1] - m[:, None]))
     return run, q, speed, values[:, :1] - values[:, 1:]

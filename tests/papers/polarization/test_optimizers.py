@@ -20,7 +20,7 @@ def share_right(lr=1e-3, scale=0.1, eps=1e-8, decay=0.0, beta1=0.9, beta2=0.999,
     cell = Cell("grid", optimizer, lr, scale, eps, decay, beta1, beta2)
     runs = descend_many(FIGURE.descent(cell, seed) for seed in range(SEEDS))
     assert all(run.status.ok for run in runs)
-    return float(np.mean([run["scores"][-1].argmax() == 0 for run in runs]))
+    return float(np.mean([run["weights"][-1].argmax() == 0 for run in runs]))
 
 
 def test_adam_loses_the_order_at_its_usual_setting_and_keeps_it_outside_the_window():
@@ -49,8 +49,8 @@ def test_sign_descent_keeps_the_gaps_of_u_and_the_order():
         gaps = run["u"] - run["u"][:, :1]
         np.testing.assert_allclose(gaps, np.broadcast_to(gaps[0], gaps.shape), atol=1e-11)
         np.testing.assert_allclose(run["a"][:, 0], run["t"], rtol=1e-10)
-        assert run["scores"][-1].argmax() == 0
-        assert run["scores"][-1].max() > 0.99
+        assert run["weights"][-1].argmax() == 0
+        assert run["weights"][-1].max() > 0.99
 
 
 @pytest.mark.parametrize("optimizer", ["gd", "momentum"])
@@ -60,7 +60,7 @@ def test_gd_and_momentum_keep_theorem_3_2(optimizer):
         starts = [start | {"V": start["V"] * scale / problems.SMALL} for start in starts]
         runs = descend_many(Descent(**s, lr=0.1, steps=5000, optimizer=optimizer, points=50) for s in starts)
         for run in runs:
-            assert (np.diff(run["scores"], axis=1) <= 1e-15).all()
+            assert (np.diff(run["weights"], axis=1) <= 1e-15).all()
 
 
 @pytest.mark.parametrize(("decay", "weight"), [(1e-3, 0.8885), (1e-2, 0.7894)])
@@ -69,7 +69,7 @@ def test_weight_decay_stops_at_the_fixed_point(decay, weight, optimizer, lr):
     start = problems.classification(8, 3)
     run = sl.simulate(Descent(**start, lr=lr, steps=100_000, optimizer=optimizer, weight_decay=decay, points=2))
     assert decayed_weight(decay, 1.0, 8) == pytest.approx(weight, abs=1e-4)
-    assert run["scores"][-1, 0] == pytest.approx(decayed_weight(decay, 1.0, 8), abs=FIXED_POINT)
+    assert run["weights"][-1, 0] == pytest.approx(decayed_weight(decay, 1.0, 8), abs=FIXED_POINT)
 
 
 def test_adam_stops_there_too_and_adamw_does_not():
@@ -78,7 +78,7 @@ def test_adam_stops_there_too_and_adamw_does_not():
     ends = {
         optimizer: sl.simulate(
             Descent(**start, lr=1e-2, steps=10_000, optimizer=optimizer, weight_decay=0.01, points=2)
-        )["scores"][-1].max()
+        )["weights"][-1].max()
         for optimizer in ("adam", "adamw")
     }
     # Adam's steps shrink with its gradient only through eps, so that it hovers about the fixed point
@@ -93,7 +93,7 @@ def test_uniform_weights_become_stable_at_the_predicted_decay():
     def end(decay, u, a):
         V = np.outer(start["beta"], u)
         spec = Descent(**(start | {"V": V, "a": a}), lr=1.0, steps=50_000, weight_decay=decay, points=2)
-        return sl.simulate(spec)["scores"][-1].max()
+        return sl.simulate(spec)["weights"][-1].max()
 
     # the uniform fixed point has m = γ b/(pλ), which is √b at the threshold; beside it by 1e-6
     near_uniform = {"u": 1.0 + 1e-6 * np.arange(8), "a": np.zeros(8)}

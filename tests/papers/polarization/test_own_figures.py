@@ -26,7 +26,7 @@ def test_both_losses_lie_on_the_orbit(orbit):
 
 def test_but_they_differ_in_time_and_square_stops(orbit):
     middle = np.searchsorted(orbit["t"], 1e2)
-    assert np.abs(orbit["scores"][0, middle] - orbit["scores"][1, middle]).max() > 0.1
+    assert np.abs(orbit["weights"][0, middle] - orbit["weights"][1, middle]).max() > 0.1
     logistic, square = orbit["strength"]
     assert logistic[-1] > square[-1]
     assert square[-1] - square[-100] < 1e-9 * square[-1]
@@ -78,7 +78,7 @@ def test_the_winner_of_two_is_known_from_the_start(phase):
 
 
 def test_three_tokens_from_u_0_the_largest_weight_wins(phase):
-    still, led = phase["scores"]
+    still, led = phase["weights"]
     np.testing.assert_array_equal(still[:, -1].argmax(axis=1), still[:, 0].argmax(axis=1))
     winners = led[:, -1].argmax(axis=1)
     assert (winners != led[:, 0].argmax(axis=1)).any()

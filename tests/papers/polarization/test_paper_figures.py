@@ -52,9 +52,9 @@ def test_the_authors_values_are_transposed_or_reordered_and_ours_of_their_seed_a
 def test_figures_end_where_the_authors_runs_end():
     fig02 = sl.simulate(Fig02(steps=100_000, t_end=1e3, points=10))
     theirs = np.sort(AUTHORS["logistic_100000"]["s"])[::-1]
-    np.testing.assert_allclose(fig02["descent_scores"][-1], theirs, atol=SAME_RUN)
+    np.testing.assert_allclose(fig02["descent_weights"][-1], theirs, atol=SAME_RUN)
     quick = sl.simulate(Fig10.preset("quick"))
-    assert quick["scores"][-1].max() == pytest.approx(0.967, abs=PRINTED)
+    assert quick["weights"][-1].max() == pytest.approx(0.967, abs=PRINTED)
     assert (np.diff(quick["largest"]) > 0).all()
     fig10 = sl.simulate(Fig10(steps=200_000, others=(1.0,), t_end=1.0))
     np.testing.assert_allclose(fig10["a"][-1], AUTHORS["kl_200000"]["a"], atol=SAME_RUN)
@@ -64,7 +64,7 @@ def test_figures_end_where_the_authors_runs_end():
     )
     fig13 = sl.simulate(Fig13b(maps=("softmax",)))
     np.testing.assert_allclose(
-        fig13["scores"][0, -1], AUTHORS["norm_logistic_SoftmaxNormalization"]["alpha"], atol=SAME_RUN
+        fig13["weights"][0, -1], AUTHORS["norm_logistic_SoftmaxNormalization"]["alpha"], atol=SAME_RUN
     )
 
 
@@ -75,14 +75,14 @@ def fig02():
 
 def test_fig02_ends_one_hot_in_preserved_order(fig02):
     assert (np.diff(fig02["u"], axis=1) < 0).all()
-    assert (np.diff(fig02["scores"][1:], axis=1) < 0).all()
-    assert fig02["scores"][-1, 0] > 0.99
+    assert (np.diff(fig02["weights"][1:], axis=1) < 0).all()
+    assert fig02["weights"][-1, 0] > 0.99
     assert fig02["u"][-1, 0] > 20 > 6 > fig02["u"][-1, 1]  # the winner's grows like log t, the others' stop
     assert fig02["t"][-1] == 1e12
 
 
 def test_fig02_bound_holds_and_a_bound_with_the_largest_gap_does_not(fig02):
-    ratios = fig02["scores"][:, 1:] / fig02["scores"][:, :1]
+    ratios = fig02["weights"][:, 1:] / fig02["weights"][:, :1]
     assert (ratios <= fig02["bound"][:, None]).all()
     u, p = fig02["u"][0], 8
     false_bound = 1 / (1 + 50 * (u[0] - u[-1]) / p * fig02["strength"])
@@ -97,7 +97,7 @@ def test_fig02_descent_lies_on_the_flow_up_to_the_learning_rate(fig02):
 
 def test_fig02_takes_other_settings():
     result = sl.simulate(Fig02.preset("quick").replace(p=16, seed=7, t_end=1e6, steps=1000, norm=2.0))
-    assert result["scores"].shape == (400, 16)
+    assert result["weights"].shape == (400, 16)
     assert result["b"] == 4.0
     assert result["t"][-1] == 1e6
     with pytest.raises(SpecError, match=r"Fig02\.p must be greater than or equal to 2, got 1"):
@@ -110,7 +110,7 @@ def fig12():
 
 
 def test_fig12_is_sparser_with_kappa_and_so_is_fig03(fig12):
-    largest = fig12["scores"][:, -1].max(axis=-1)
+    largest = fig12["weights"][:, -1].max(axis=-1)
     assert (np.diff(largest) > 0).all()
     assert largest[0] < 0.1
     assert largest[-1] > 0.9
@@ -121,7 +121,7 @@ def test_fig12_is_sparser_with_kappa_and_so_is_fig03(fig12):
 
 
 def test_fig12_has_the_authors_largest_weights(fig12):
-    largest = fig12["scores"][:, -1].max(axis=-1)
+    largest = fig12["weights"][:, -1].max(axis=-1)
     np.testing.assert_allclose(largest[[1, 2, 4]], [0.098, 0.631, 0.939], atol=PRINTED)
     for kappa, a in zip(fig12["kappa"], fig12["a"][:, -1]):
         np.testing.assert_allclose(a, AUTHORS[f"cond_{kappa:g}_300000"]["a"], atol=SAME_RUN)
@@ -163,7 +163,7 @@ def test_fig10_polarizes_as_far_as_the_target_is_sharp():
     assert result["largest"][0] < 0.15 < 0.95 < result["largest"][-1]
     assert abs(result["divergence"][-1]) < 1e-12
     # the same problem by descent and by flow, both at rest
-    assert abs(result["scores"][-1].max() - result["largest"][2]) < 0.01
+    assert abs(result["weights"][-1].max() - result["largest"][2]) < 0.01
 
 
 def test_fig11_one_hot_with_one_diverging_column():
@@ -189,7 +189,7 @@ def test_fig13b_which_maps_become_one_hot():
         assert effective[map] < 1 + (0.01 if map == "abs_norm" else ONE_HOT)  # |a| chatters round 0 in steps
     assert 1.001 < effective["softmax"] < 1.1
     assert min(effective["sum"], effective["sigmoid"], effective["relu"]) > 4
-    relu_norm, relu = (result["scores"][list(effective).index(map), -1] for map in ("relu_norm", "relu"))
+    relu_norm, relu = (result["weights"][list(effective).index(map), -1] for map in ("relu_norm", "relu"))
     assert (relu_norm == 0).sum() == 9
     assert (relu > 0.5).all()
 

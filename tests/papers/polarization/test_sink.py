@@ -32,20 +32,20 @@ def test_from_zero_every_row_goes_to_token_0_and_from_random_scores_rows_part(re
 def test_rows_stay_equal_from_zero_and_are_the_value_model_slowed_by_T(t_end):
     spec = Sink(tokens=8, points=10, rtol=1e-10).flow(0.0, draw=1).replace(t_end=t_end)
     matrix = sl.simulate(spec)
-    np.testing.assert_array_equal(matrix["scores"], np.repeat(matrix["scores"][:, :1], 8, axis=1))
+    np.testing.assert_array_equal(matrix["weights"], np.repeat(matrix["weights"][:, :1], 8, axis=1))
     slowed = {"a": np.zeros(8), "t_end": t_end / 8, "points": 10, "rtol": 1e-10}
     value = sl.simulate(Flow("logistic", beta=spec.beta * np.sqrt(8), V=spec.V.T / np.sqrt(8), **slowed))
-    np.testing.assert_allclose(value["scores"][-1], matrix["scores"][-1, 0], rtol=0, atol=SAME_FLOW)
+    np.testing.assert_allclose(value["weights"][-1], matrix["weights"][-1, 0], rtol=0, atol=SAME_FLOW)
     # with b in place of T b it is another flow
     other = sl.simulate(Flow("logistic", beta=spec.beta, V=spec.V.T, **slowed))
-    assert np.abs(other["scores"][-1] - matrix["scores"][-1, 0]).max() > 1e2 * SAME_FLOW
+    assert np.abs(other["weights"][-1] - matrix["weights"][-1, 0]).max() > 1e2 * SAME_FLOW
 
 
 def test_32_tokens_are_late():
     """T = 32: column mass .037 at 1e6, .51 at 1e12 and .9986 at 1e100 in one draw; the first and last in every draw."""
     spec = Sink(tokens=32, points=60, rtol=1e-8).flow(0.0, draw=4)
     run = sl.simulate(spec)
-    mass = np.interp([6, 12, 100], np.log10(run["t"][1:]), run["scores"][1:, 0, 0])
+    mass = np.interp([6, 12, 100], np.log10(run["t"][1:]), run["weights"][1:, 0, 0])
     assert mass[0] == pytest.approx(0.037, abs=0.002)
     assert mass[1] == pytest.approx(0.51, abs=0.05)
     assert mass[2] == pytest.approx(0.9986, abs=1e-4)
@@ -60,7 +60,7 @@ def test_a_minority_row_joins_the_majority_at_the_predicted_time():
     A[:, 2:] = -30.0
     spec = Flow("logistic", model="matrix", beta=[1.0], V=np.zeros((4, 1)), A=A, t_end=1e20, points=2000)
     run = sl.simulate(spec)
-    s, log_t = run["scores"][1:, 3], np.log(run["t"][1:])
+    s, log_t = run["weights"][1:, 3], np.log(run["t"][1:])
     q, gap = s[:, 0] / s[:, 1], run["u"][1:, 0] - run["u"][1:, 1]
     at = np.searchsorted(log_t, 10.0)
     assert q[at] < 0.05

@@ -17,7 +17,7 @@ def result() -> sl.Result:
 
 def test_softmax1_polarizes_to_the_same_winner_and_its_total_goes_to_1(result):
     assert result.status.ok
-    softmax, softmax1 = result["scores"][:, -1]
+    softmax, softmax1 = result["weights"][:, -1]
     assert softmax.argmax() == softmax1.argmax() == 0
     assert softmax1[0] > 0.9999
     assert 1 - softmax1.sum() < 1e-4

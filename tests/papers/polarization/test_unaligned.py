@@ -21,7 +21,7 @@ def test_without_spread_it_is_the_paper_s_model(result):
     spec = Unaligned(t_end=1e8, points=60).flow("small", 0.0, 0)
     aligned = sl.simulate(Flow("logistic", beta=spec.X[0], V=spec.V, a=spec.a, t_end=1e8, points=60))
     # two solvers at rtol 1e-7 and 1e-9
-    np.testing.assert_allclose(sl.simulate(spec)["scores"][-1], aligned["scores"][-1], atol=1e-5)
+    np.testing.assert_allclose(sl.simulate(spec)["weights"][-1], aligned["weights"][-1], atol=1e-5)
 
 
 def test_weights_are_sparse_where_samples_are_separable_and_dense_where_they_are_far_from_it(result):
@@ -63,9 +63,9 @@ def test_measure_notices_a_crossing():
     spec = Unaligned(t_end=1e3, points=20).flow("large", 0.0, 0)
     run = sl.simulate(spec)
     assert measure(run)["kept"] == 1
-    swapped = run["scores"].copy()
+    swapped = run["weights"].copy()
     swapped[10, [0, 1]] = swapped[10, [1, 0]]
-    crossed = sl.Result({**run.arrays, "scores": swapped}, run.axes, run.status, spec=spec)
+    crossed = sl.Result({**run.arrays, "weights": swapped}, run.axes, run.status, spec=spec)
     assert measure(crossed)["kept"] == pytest.approx(27 / 28)
 
 

@@ -43,7 +43,7 @@ def test_listed_steps_are_recorded_and_match_the_log_scale():
     every = sl.simulate(Descent(**LOGISTIC, lr=0.1, steps=50, record=tuple(range(51))))
     some = sl.simulate(Descent(**LOGISTIC, lr=0.1, steps=50, points=6))
     np.testing.assert_array_equal(every["step"], np.arange(51))
-    for name in ("a", "V", "scores", "loss", "u"):
+    for name in ("a", "V", "weights", "loss", "u"):
         np.testing.assert_array_equal(every[name][some["step"]], some[name])
     np.testing.assert_allclose(every["strength"][some["step"]], some["strength"], rtol=TWO_WAYS)
 
@@ -53,9 +53,9 @@ def test_arrays_and_axes(model):
     case = fields("logistic", "softmax", model)
     result = sl.simulate(Descent(**case, lr=0.1, steps=10, points=4))
     shapes = {"value": {"V", "a", "strength"}, "tied": {"U", "a"}, "matrix": {"A", "V"}}[model]
-    assert set(result) == {"step", "t", "scores", "loss", "u"} | shapes
+    assert set(result) == {"step", "t", "weights", "loss", "u"} | shapes
     assert all(result.axes[name][0] == "t" for name in result)
-    assert result["scores"].shape == (*result["t"].shape, *((5, 5) if model == "matrix" else (5,)))
+    assert result["weights"].shape == (*result["t"].shape, *((5, 5) if model == "matrix" else (5,)))
     np.testing.assert_array_equal(result["u" if model == "matrix" else "a"][0].shape, (5,))
 
 
@@ -112,7 +112,7 @@ def test_frozen_scores_leave_the_values_as_in_a_linear_model():
     """With s fixed, a step of the square loss is V ← V − lr (V s − β*) sᵀ."""
     case = fields("square", "softmax", "value")
     result = sl.simulate(Descent(**case, freeze="a", lr=0.1, steps=100))
-    s, V = result["scores"][0], case["V"]
+    s, V = result["weights"][0], case["V"]
     for _ in range(100):
         V = V - 0.1 * np.outer(V @ s - case["beta"], s)
     assert difference(result["V"][-1], V) < SAME
@@ -153,7 +153,7 @@ def test_sparse_maps_take_the_plain_path(map):
         torch.nn.functional.softplus(-m).backward()
         steps.step()
     output = (V @ sl.attention.weights(map, a[None, None])[0, 0]).detach()
-    assert difference(result["V"][-1] @ result["scores"][-1], output) < NEAR_ZERO
+    assert difference(result["V"][-1] @ result["weights"][-1], output) < NEAR_ZERO
     assert "strength" in result
 
 
@@ -167,7 +167,7 @@ def test_a_spec_survives_json_and_keeps_its_key():
 
 def test_one_token_does_not_move_its_score():
     result = sl.simulate(Descent("logistic", beta=[1.0, 1.0], V=[[0.1], [0.2]], a=[3.0], lr=0.1, steps=100))
-    assert (result["scores"] == 1).all()
+    assert (result["weights"] == 1).all()
     assert (result["a"] == 3).all()
     assert result["loss"][-1] < result["loss"][0]
 

@@ -57,7 +57,7 @@ def errors(run: dict, result: sl.Result) -> dict[tuple[str, int], float]:
     stored = run.get("W") or run.get(values)
     if stored is not None:
         pairs[values, last] = (result[values][-1], np.transpose(stored) if run["kind"] == "kl" else stored)
-    pairs["scores", last] = (result["scores"][-1], run.get("s") or run["alpha"])
+    pairs["weights", last] = (result["weights"][-1], run.get("s") or run["alpha"])
     if "u" in run:
         pairs["u", last] = (result["u"][-1], run["u"])
     if "col_norms" in run:
@@ -67,7 +67,7 @@ def errors(run: dict, result: sl.Result) -> dict[tuple[str, int], float]:
     for key, at in run.get("checkpoints", {}).items():
         after, before = steps.index(int(key)), steps.index(int(key) - 1)
         pairs["a", int(key)] = (_unsigned(run, result["a"][after]), _unsigned(run, at["a_after_step"]))
-        pairs["scores", int(key) - 1] = (result["scores"][before], at["alpha_before_step"])
+        pairs["weights", int(key) - 1] = (result["weights"][before], at["alpha_before_step"])
         pairs["loss", int(key) - 1] = (result["loss"][before], at["loss"])
     return {name: float(np.abs(np.asarray(ours) - np.asarray(theirs)).max()) for name, (ours, theirs) in pairs.items()}
 

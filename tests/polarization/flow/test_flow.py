@@ -46,14 +46,14 @@ def test_arrays_and_their_axes(loss, model):
     shapes = {name: result[name].shape for name in result}
     tokens = {"value": (4,), "tied": (4,), "matrix": (4, 4)}[model]
     assert shapes["t"] == shapes["loss"] == (6,)
-    assert shapes["scores"] == (6, *tokens)
+    assert shapes["weights"] == (6, *tokens)
     for name, value in spec.start().items():
         assert shapes[name] == (6, *value.shape)
         np.testing.assert_allclose(result[name][0], value, atol=1e-15)
     assert ("u" in result) == (loss in ("logistic", "square", "regression"))
     assert ("strength" in result) == (loss == "logistic" and model == "value")
     assert result.notes["evaluations"] > 0
-    assert result.axes["scores"] == (("t", "query", "token") if model == "matrix" else ("t", "token"))
+    assert result.axes["weights"] == (("t", "query", "token") if model == "matrix" else ("t", "token"))
 
 
 def test_u_is_the_projection_and_strength_its_clock():
@@ -62,7 +62,7 @@ def test_u_is_the_projection_and_strength_its_clock():
     # Σs = 1, so Σu grows by bΓ
     grown = result["u"].sum(1) - result["u"][0].sum()
     np.testing.assert_allclose(grown, 3.0 * result["strength"], rtol=1e-9, atol=1e-12)
-    margin = (result["u"] * result["scores"]).sum(1)
+    margin = (result["u"] * result["weights"]).sum(1)
     np.testing.assert_allclose(result["loss"], np.logaddexp(0, -margin), rtol=1e-12)
     regression = simulate(spec := flow("regression", "softmax", "value", 0, t_end=1.0, points=3))
     np.testing.assert_allclose(regression["u"], regression["V"].transpose(0, 2, 1) @ spec.X.T @ spec.beta, atol=1e-13)
@@ -74,7 +74,7 @@ def test_square_has_a_strength_when_values_start_along_beta():
     for V in (np.zeros((4, 4)), np.outer(base["beta"], [0.1, 0.2, 0.0, -0.1])):
         result = simulate(Flow(**base | {"V": V}, t_end=50.0, rtol=1e-12))
         speed = np.gradient(result["strength"], result["t"])[5:-1]
-        gamma = 1 - (result["u"] * result["scores"]).sum(1)[5:-1]
+        gamma = 1 - (result["u"] * result["weights"]).sum(1)[5:-1]
         np.testing.assert_allclose(speed, gamma, atol=0.01)  # a finite difference on a coarse grid
         np.testing.assert_allclose(result["u"].sum(1) - result["u"][0].sum(), result["strength"], atol=1e-11)
 
@@ -151,7 +151,7 @@ def test_a_slow_direction_is_followed_long_after_the_fast_one_has_settled(map, a
     X = np.diag([1.0, 1e-4])
     spec = Flow("regression", map=map, beta=X @ [1, 1], X=X, V=np.zeros((2, 3)), a=a, t_end=1e10, rtol=rtol)
     result = simulate(spec)
-    np.testing.assert_allclose(result["V"][-1] @ result["scores"][-1], [1, 1], atol=10 * rtol)
+    np.testing.assert_allclose(result["V"][-1] @ result["weights"][-1], [1, 1], atol=10 * rtol)
 
 
 def test_one_token_has_weight_one():
@@ -159,7 +159,7 @@ def test_one_token_has_weight_one():
         for model in MODELS:
             result = simulate(flow(loss, "softmax", model, 0, t_end=100.0, p=1, d=2, points=5))
             assert result.status.ok
-            assert (result["scores"] == 1).all()
+            assert (result["weights"] == 1).all()
 
 
 def test_two_thousand_tokens():
@@ -167,7 +167,7 @@ def test_two_thousand_tokens():
     fields = figure_two(p=4) | {"V": 0.1 * rng.standard_normal((4, 2000)), "a": np.zeros(2000)}
     result = simulate(Flow(**fields, t_end=1e6, points=10))
     assert result.status.ok
-    np.testing.assert_allclose(result["scores"].sum(1), 1.0, rtol=1e-12)
+    np.testing.assert_allclose(result["weights"].sum(1), 1.0, rtol=1e-12)
     assert result["V"].shape == (10, 4, 2000)
 
 

@@ -75,12 +75,12 @@ def test_normalised_relu_and_abs_are_one_hot_in_finite_time():
         beta, V, a = rng.standard_normal(4), 0.1 * rng.standard_normal((4, 6)), 1 + 0.1 * rng.standard_normal(6)
         result = simulate(Flow("logistic", map, beta=beta, V=V, a=a, t_end=1e12))
         assert result.notes["events"] == 5
-        one_hot = (result["scores"] > 0).sum(axis=1) == 1
+        one_hot = (result["weights"] > 0).sum(axis=1) == 1
         first = int(np.argmax(one_hot))
         assert 0 < first < 399
         assert one_hot[first:].all()
-        assert (result["scores"][-1].max(), result["scores"][-1].sum()) == (1.0, 1.0)
-        dead = result["scores"][-1] == 0
+        assert (result["weights"][-1].max(), result["weights"][-1].sum()) == (1.0, 1.0)
+        dead = result["weights"][-1] == 0
         assert (result["a"][-1][dead] == 0).all()
 
 
@@ -90,18 +90,18 @@ def test_scores_at_zero_from_the_start_never_move():
         a = np.array([0.0, 1.0, 0.5, 0.7])
         result = simulate(spec.replace(a=a))
         assert (result["a"][:, 0] == 0).all()
-        assert (result["scores"][:, 0] == 0).all()
+        assert (result["weights"][:, 0] == 0).all()
 
 
 def test_a_dead_relu_stays_dead_but_a_modulus_can_revive():
     spec = near_the_border("abs", "cross_entropy", "matrix", 3).replace(t_end=20.0)
     result = simulate(spec.replace(points=2000))
-    weights = result["scores"].reshape(2000, -1)
+    weights = result["weights"].reshape(2000, -1)
     died = (weights[:-1] > 0) & (weights[1:] < 1e-12)
     revived = (weights[:-1] < 1e-12) & (weights[1:] > 1e-12)
     assert died.any()
     assert revived.any()
-    relu = simulate(spec.replace(map="relu", points=2000))["scores"].reshape(2000, -1)
+    relu = simulate(spec.replace(map="relu", points=2000))["weights"].reshape(2000, -1)
     assert not ((relu[:-1] == 0) & (relu[1:] > 0)).any()
 
 
@@ -120,4 +120,4 @@ def test_shares_do_not_feel_the_scale_of_the_scores(map, scale):
     a = scale * np.array([1, 1.1, 0.9])
     result = simulate(Flow("logistic", map=map, beta=[1.0], V=[[0.5, 0.3, -0.4]], a=a, t_end=10 * scale**2))
     assert result.notes["events"] == 1
-    np.testing.assert_allclose(result["scores"][-1], [0.543083, 0.456917, 0], atol=1e-5)
+    np.testing.assert_allclose(result["weights"][-1], [0.543083, 0.456917, 0], atol=1e-5)

@@ -84,7 +84,7 @@ def b_of(run: Result) -> float:
 
 def margin(run: Result) -> np.ndarray:
     """m = ⟨u, s⟩ over time."""
-    return (run["u"] * run["scores"]).sum(axis=-1)
+    return (run["u"] * run["weights"]).sum(axis=-1)
 
 
 def gaps(x: np.ndarray) -> np.ndarray:

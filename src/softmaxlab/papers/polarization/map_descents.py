@@ -40,8 +40,8 @@ ROUNDING = 1e-16  # losses below are noise
 def descents(maps: tuple[str, ...], seed: int | None, **descent: Any) -> Result:
     """Weights, scores, u and loss for each map; effective tokens at the end, 1/Σq² with q = |s|/Σ|s|."""
     runs = descend_many(Descent(map=map, **descent) for map in maps)
-    family = gather(runs, maps, "map", ("scores", "a", "u", "loss"))
-    effective = [effective_keys(run["scores"][-1][None, None])[0] for run in runs]
+    family = gather(runs, maps, "map", ("weights", "a", "u", "loss"))
+    effective = [effective_keys(run["weights"][-1][None, None])[0] for run in runs]
     b = np.square(descent["beta"]).sum()
     arrays = {**family.arrays, "effective": effective, "b": b}
     notes = {"instance": problems.instance(seed)}
@@ -51,12 +51,12 @@ def descents(maps: tuple[str, ...], seed: int | None, **descent: Any) -> Result:
 def draw(result: Result, title: str) -> "matplotlib.figure.Figure":
     from matplotlib.figure import Figure
 
-    maps, t, p = [str(map) for map in result["map"]], result["t"], result["scores"].shape[-1]
+    maps, t, p = [str(map) for map in result["map"]], result["t"], result["weights"].shape[-1]
     figure = Figure(figsize=(11, 2.3 * len(maps) + 0.6), layout="constrained")
     grid = figure.subplots(len(maps), 3, squeeze=False)
     order = curves.ranked(curves.last(result["u"][0]))
     for i, ((weights, scores, loss), map) in enumerate(zip(grid, maps)):
-        curves.draw_tokens(weights, t, result["scores"][i], order)
+        curves.draw_tokens(weights, t, result["weights"][i], order)
         curves.draw_tokens(scores, t, result["a"][i], order)
         loss.plot(t, result["loss"][i], color=COLOURS[0])
         loss.set(yscale="log", ylim=(max(np.nanmin(result["loss"][i]), ROUNDING) / 2, None))

@@ -34,7 +34,7 @@ def condition_numbers(p: int, seed: int | None, kappas: Sequence[float], lr: flo
     """a, weights, loss and gradient norms for each κ, and the size ‖X⁻¹β*‖² of the solution, which grows with κ too."""
     starts = [problems.regression(p, seed, kappa) for kappa in kappas]
     runs = [with_gradients(run) for run in descend_many(Descent(**start, lr=lr, steps=steps) for start in starts)]
-    family = gather(runs, kappas, "kappa", ("a", "scores", "loss", *NAMES))
+    family = gather(runs, kappas, "kappa", ("a", "weights", "loss", *NAMES))
     sizes = [np.square(np.linalg.solve(start["X"], start["beta"])).sum() for start in starts]
     return Result(
         {**family.arrays, "solution_size": sizes},

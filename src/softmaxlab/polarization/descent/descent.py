@@ -93,7 +93,7 @@ def _certified(spec: Descent, arrays: dict[str, np.ndarray], last: Parameters, p
     k = int(np.flatnonzero(recorded)[-1])
     moving = [name for name in model.axes if name != spec.frozen()]
     sizes = sizes_of(spec, spec.start(), last)
-    every_time = [name for name in (*model.axes, "scores") if len(arrays[name]) == len(recorded)]
+    every_time = [name for name in (*model.axes, "weights") if len(arrays[name]) == len(recorded)]
     earlier, now = ({name: arrays[name][i] for name in every_time} for i in (k, -1))
     moved = movement(earlier, now, sizes)
     ends = {name: np.stack([x, last[name]]) for name, x in spec.start().items()}
@@ -124,7 +124,7 @@ def _certified(spec: Descent, arrays: dict[str, np.ndarray], last: Parameters, p
         smooth=kinks_of(spec) is None,
         rate=None if not follows else 1 / (1 - spec.momentum) if spec.optimizer == "momentum" else 1.0,
     )
-    numbers, limit = distances(spec, arrays["scores"][-1], float(np.log(arrays["t"][-1])) if is_flow else None)
+    numbers, limit = distances(spec, arrays["weights"][-1], float(np.log(arrays["t"][-1])) if is_flow else None)
     return numbers | certificate(motion, drifts, {name: x for name, x in drifts.items() if name in KEPT}, limit)
 
 

@@ -120,7 +120,7 @@ class StrengthFlow(Problem):
         exact = self.loss == "logistic"
         history = _record(small, field, strength if exact else refined(strength), run)
         arrays = history.arrays()
-        m = (arrays["u"] * arrays["scores"]).sum(axis=-1)
+        m = (arrays["u"] * arrays["weights"]).sum(axis=-1)
         if exact:
             log_t = log_time(field, run.pieces or [], strength[: len(m)], m)
         else:
@@ -208,7 +208,7 @@ def _certified(field: Field, arrays: dict[str, np.ndarray], t: np.ndarray, run: 
         with np.errstate(all="ignore"):
             drift = balance_drift(then, arrays["loss"][before_rest], then * exact.squared_gradient(problem, at))
         drifts |= {} if drift is None else {BALANCE: drift}
-    earlier, now = (at | {"scores": _weights(problem, at)} for at in (half, last))
+    earlier, now = (at | {"weights": _weights(problem, at)} for at in (half, last))
     motion = Motion(
         run.clock,
         float(t[-1]),
@@ -221,7 +221,7 @@ def _certified(field: Field, arrays: dict[str, np.ndarray], t: np.ndarray, run: 
         settles=field.loss.settles,
         smooth=not (field.kinks and problem.model == "tied"),  # held at a border, the tied model follows no gradient
     )
-    numbers, limit = distances(problem, arrays["scores"][-1], float(np.log(t[-1])) if log_t is None else log_t)
+    numbers, limit = distances(problem, arrays["weights"][-1], float(np.log(t[-1])) if log_t is None else log_t)
     more = {} if log_t is None else {"log_t": log_t}
     return more | numbers | certificate(motion, drifts, drifts, limit)
 

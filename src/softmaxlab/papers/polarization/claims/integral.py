@@ -51,7 +51,7 @@ def _agreements(run: Result, k: int) -> np.ndarray:
     ahead, behind = ({name: at[name] + sign * h * now[name] for name in at} for sign in (1, -1))
     in_time = beta @ (velocity(ahead)["V"] - velocity(behind)["V"]) / (2 * h)
     in_strength = map.weights(ahead["a"]) - map.weights(behind["a"])  # du/dΓ = b s
-    u, s = beta @ at["V"], run["scores"][k]
+    u, s = beta @ at["V"], run["weights"][k]
     fitness = u - u @ s
     return np.array([_same_signs(x, fitness) for x in (now["a"], in_time, in_strength)])
 
@@ -66,7 +66,7 @@ def integral_sets_weights(clock: str) -> Finding:
     runs = [_aligned(loss, norm) for loss in ("logistic", "square") for norm in NORMS]
     clocks = [np.linalg.norm(run.spec.beta) * run["strength"] if clock == "θ" else run["t"] for run in runs]  # type: ignore[union-attr]
     at = np.linspace(0.0, min(x[-1] for x in clocks), 50)
-    weights = np.array([_interpolated(at, x, run["scores"]) for x, run in zip(clocks, runs)])
+    weights = np.array([_interpolated(at, x, run["weights"]) for x, run in zip(clocks, runs)])
     apart = float(np.ptp(weights, axis=0).max())
     grows = bool((np.diff(weights.max(axis=-1), axis=1) > -EQUAL).all())
     theta, largest = np.array([_integral(kappa) for kappa in KAPPAS]).T
@@ -96,13 +96,13 @@ def _interpolated(at: np.ndarray, x: np.ndarray, values: np.ndarray) -> np.ndarr
 def _integral(kappa: float) -> tuple[float, float]:
     """∫‖∇ℓ‖ dt and the largest weight of the authors' regression."""
     run = finished(Descent(**regression(20, None, kappa), lr=1e-3, steps=300_000, points=400))
-    return float(np.trapezoid(np.linalg.norm(_gradients(run), axis=1), run["t"])), float(run["scores"][-1].max())
+    return float(np.trapezoid(np.linalg.norm(_gradients(run), axis=1), run["t"])), float(run["weights"][-1].max())
 
 
 def _gradients(run: Result) -> np.ndarray:
     """−∇ℓ at the output V s, over time."""
     assert isinstance(run.spec, Problem)
-    return -run.spec.loss_of().gradient(np.einsum("tdp,tp->td", run["V"], run["scores"]))
+    return -run.spec.loss_of().gradient(np.einsum("tdp,tp->td", run["V"], run["weights"]))
 
 
 def persists_unaligned(spreads: tuple[float, ...]) -> Finding:
@@ -112,14 +112,14 @@ def persists_unaligned(spreads: tuple[float, ...]) -> Finding:
     g = g[: np.searchsorted(-run["loss"], -1e-6 * run["loss"][0])]  # later it is the rest of a finished fit
     cosine = float((g @ g[0] / np.linalg.norm(g, axis=1) / np.linalg.norm(g[0])).min())
     flows = [Unaligned(t_end=1e8).flow("small", spread, seed) for spread in spreads for seed in range(3)]
-    largest = [float(finished(flow)["scores"][-1].max()) for flow in flows]
+    largest = [float(finished(flow)["weights"][-1].max()) for flow in flows]
     can = [separable(flow.given("X")) for flow in flows]
     text = (
         f"κ = 5: the gradient turns to a cosine of {cosine:.2f} with its start and the largest weight is "
-        f"{run['scores'][-1].max():.3f}; samples, separable in {sum(can)} of {len(can)} runs: "
+        f"{run['weights'][-1].max():.3f}; samples, separable in {sum(can)} of {len(can)} runs: "
         f"the largest weight is {min(largest):.3f} at least"
     )
-    persists = cosine < TURNED and run["scores"][-1].max() > POLARIZED and min(largest) > POLARIZED
+    persists = cosine < TURNED and run["weights"][-1].max() > POLARIZED and min(largest) > POLARIZED
     return Finding(Verdict.HOLDS if persists else Verdict.FAILS, text)
 
 

@@ -65,7 +65,7 @@ def _end(descents: Regressions, seed: int | None, kappa: float, norm: float) -> 
     fields["beta"] = fields["beta"] * np.sqrt(norm / _solution_norm(fields))
     run = finished(Descent(**fields, lr=descents.lr, steps=descents.steps, points=POINTS))
     done = run["t"][run["loss"] <= SMALL * run["loss"][0]]
-    return float(run["scores"][-1].max()), float(done[0]) if len(done) else np.inf
+    return float(run["weights"][-1].max()), float(done[0]) if len(done) else np.inf
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def _largest(problems: Predictions, fields: dict) -> float:
     else:
         steps = round(problems.t_end / problems.lr)
         run = finished(Descent(**fields, map=problems.map, lr=problems.lr, steps=steps, points=2))
-    return float(run["scores"][-1].max())
+    return float(run["weights"][-1].max())
 
 
 def kl_is_like_regression(loss: str) -> Finding:
@@ -111,10 +111,10 @@ def kl_is_like_regression(loss: str) -> Finding:
     goal = {"beta": target / np.linalg.norm(target)} if loss == "square" else {"target": target}
     run = finished(Flow(loss=loss, **start, **goal, t_end=1e9, points=40))
     at = [float(np.interp(t, run["t"], run["loss"])) for t in (1e3, 1e6, 1e9)]
-    weight = float(np.interp(1e3, run["t"], run["scores"].max(axis=1)))
+    weight = float(np.interp(1e3, run["t"], run["weights"].max(axis=1)))
     text = (
         f"{loss}: loss {at[0]:.3f}, {at[1]:.3f}, {at[2]:.3f} at t = 1e3, 1e6, 1e9; largest weight {weight:.3f} at 1e3, "
-        f"{float(run['scores'][-1].max()):.3f} at 1e9"
+        f"{float(run['weights'][-1].max()):.3f} at 1e9"
     )
     return Finding(Verdict.HOLDS if abs(at[2] - at[1]) < RESTS else Verdict.FAILS, text)
 

@@ -47,7 +47,7 @@ def shares_do_not_cross(tilt: float) -> Finding:
 def _in_order(run: Result) -> bool:
     """u_i > u_j always, and a_i > a_j for t > 0 as long as token i lives; two that do not may tie."""
     first = np.triu_indices(run["a"].shape[-1], 1)[0]
-    floor = np.where(run["scores"][1:, first] > ALIVE, 0.0, -1e-9)
+    floor = np.where(run["weights"][1:, first] > ALIVE, 0.0, -1e-9)
     return bool((gaps(run["u"]) > 0).all() and (gaps(run["a"])[1:] > floor).all())
 
 
@@ -63,12 +63,12 @@ def _family(map: str) -> Family:
 
 
 def _share(run: Result) -> float:
-    return float(run["scores"][-1].max() / run["scores"][-1].sum())
+    return float(run["weights"][-1].max() / run["weights"][-1].sum())
 
 
 def figure_13_relu_is_dense(map: str) -> Finding:
     """The share of the winner, and how many others are exactly 0."""
-    ends = [run["scores"][-1] for run in runs(_family(map))]
+    ends = [run["weights"][-1] for run in runs(_family(map))]
     exact = sum(bool((np.sort(s)[:-1] == 0).all()) for s in ends)
     shares = [float(s.max() / s.sum()) for s in ends]
     text = (
@@ -85,7 +85,7 @@ def sum_map_is_not_one_hot(map: str) -> Finding:
         growing, shrinking = (x - x.mean(axis=1, keepdims=True) for x in (run["a"] + u, run["a"] - u))
         factor = growing[-1] @ growing[0] / (growing[0] @ growing[0])
         off = max(off, *np.abs(growing[-1] / factor - growing[0]), *np.abs(shrinking[-1] * factor - shrinking[0]))
-        low, high = min(low, run["scores"][-1].min()), max(high, run["scores"][-1].max())
+        low, high = min(low, run["weights"][-1].min()), max(high, run["weights"][-1].max())
     text = f"at t = 1e12 the weights reach from {low:.1f} to {high:.1f}; the closed form in ∫dΓ/Σa holds to {off:.0e}"
     return within(off if high > 1 + HALF else np.inf, 1e-7, text)
 
@@ -96,7 +96,7 @@ def square_map_is_one_hot(map: str) -> Finding:
     for fields in _family(map).problems():
         run = finished(Flow(**fields, t_end=1e20, points=100))
         rows = [-41, -21, -1]  # evenly spaced in log t, from about 1e11
-        seen = -np.log(run["scores"][rows, 1] / run["scores"][rows, 0])
+        seen = -np.log(run["weights"][rows, 1] / run["weights"][rows, 0])
         norm = float(np.square(run["a"][-1]).sum())  # that at the start, too, but not in the control
         limit = exact.square_map_log_ratio(np.log(run["t"][rows]), b_of(run), norm)
         ratios.append(float(np.diff(seen, n=2)[0] / np.diff(limit, n=2)[0]))

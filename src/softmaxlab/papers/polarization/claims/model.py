@@ -132,7 +132,7 @@ class Cause:
 def joint_training_is_the_cause(cause: Cause) -> Finding:
     """The largest weight at t = 1e6 with both trained, V frozen, a frozen."""
     joint, no_V, no_a = (
-        float(finished(Flow(**cause.fields(), freeze=freeze, t_end=1e6, points=2))["scores"][-1].max())
+        float(finished(Flow(**cause.fields(), freeze=freeze, t_end=1e6, points=2))["weights"][-1].max())
         for freeze in (None, "V", "a")
     )
     text = (
@@ -146,7 +146,7 @@ def linear_network_stays_dense(family: Family) -> Finding:
     """With σ the identity, a turns towards √b a(0) + u(0), which is far from one-hot."""
     off, shares = 0.0, []
     for run in runs(family):
-        end = run["scores"][-1] / np.linalg.norm(run["scores"][-1])
+        end = run["weights"][-1] / np.linalg.norm(run["weights"][-1])
         towards = np.sqrt(b_of(run)) * run["a"][0] + run["u"][0]
         off = max(off, float(np.abs(end - towards / np.linalg.norm(towards)).max()))
         shares.append(float(np.abs(end).max() / np.abs(end).sum()))

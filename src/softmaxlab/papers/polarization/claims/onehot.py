@@ -37,7 +37,7 @@ def ratios_are_bounded(family: Family) -> Finding:
     """q_j (1 + δΓ/p) ≤ 1."""
     worst, loose = 0.0, []
     for run in runs(family):
-        q = run["scores"][:, 1:] / run["scores"][:, :1]
+        q = run["weights"][:, 1:] / run["weights"][:, :1]
         used = q / exact.ratio_bound(run["strength"], run["u"][0])[:, None]
         worst = max(worst, float(used.max()))
         loose.append(1 / used[-1].max())
@@ -57,7 +57,7 @@ def strength_is_logarithmic(family: Family) -> Finding:
 
 
 def winner_takes_all(family: Family) -> Finding:
-    rest = max(float(run["scores"][-1, 1:].sum() / run["scores"][-1].sum()) for run in runs(family))
+    rest = max(float(run["weights"][-1, 1:].sum() / run["weights"][-1].sum()) for run in runs(family))
     return within(rest, 1e-23, f"share left to the others at the end: at most {rest:.1e}")
 
 
@@ -87,7 +87,7 @@ def others_decay(family: Family) -> Finding:
     """d log s_i / d log log t at the end."""
     slopes = []
     for run in runs(family):
-        log_s, log_log_t = np.log(run["scores"][[-10, -1], 1:]), np.log(run["log_t"][[-10, -1]])
+        log_s, log_log_t = np.log(run["weights"][[-10, -1], 1:]), np.log(run["log_t"][[-10, -1]])
         slopes.append(float((np.diff(log_s, axis=0) / np.diff(log_log_t)).max()))
     text = f"s_i ~ (log t)^x with x = {max(slopes):.5f} at most"
     return within(max(slopes) + 2, 1e-3, text)
@@ -98,7 +98,7 @@ def others_decay_with_constant(family: Family) -> Finding:
     worst, rates = 0.0, []
     for run in runs(family):
         p = run["a"].shape[-1]
-        ratio = run["scores"][:, 1:] * run["log_t"][:, None] ** 2 / exact.loser_constant(b_of(run), p)
+        ratio = run["weights"][:, 1:] * run["log_t"][:, None] ** 2 / exact.loser_constant(b_of(run), p)
         worst = max(worst, float(np.abs(ratio[-1] - 1).max()))
         if p > 2:
             spread = np.log(np.ptp(ratio[[-30, -1]], axis=1))

@@ -52,7 +52,7 @@ def scores_repel(family: Family) -> Finding:
     to_winner, between = [], []
     for run in runs(family):
         p = run["a"].shape[-1]
-        steps = np.concatenate([np.diff(gaps(run[name])[1:], axis=0) for name in ("a", "scores")])
+        steps = np.concatenate([np.diff(gaps(run[name])[1:], axis=0) for name in ("a", "weights")])
         steps = np.where(np.abs(steps) < SOLVER_STEP, 0.0, steps)
         wins = np.triu_indices(p, 1)[0] == 0
         to_winner.append((steps[:, wins] >= 0).all())
@@ -92,7 +92,7 @@ def _right_winners(start: Start, spread: float) -> int:
         fields = classification(8, seed)
         fields["a"] = spread * generator(seed, "claims/a").standard_normal(8)
         run = finished(Flow(**fields, map=start.map, t_end=1e12, points=2, rtol=1e-6))
-        right += bool(run["scores"][-1, 0] > WINS)
+        right += bool(run["weights"][-1, 0] > WINS)
     return right
 
 

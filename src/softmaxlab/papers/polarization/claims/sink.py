@@ -28,7 +28,7 @@ def rows_of_attention(T: int, seed: int, spread: float = 0.0) -> Fields:
 def sink_forms_at_token_0(map: str) -> Finding:
     """The mass of column 0 from A(0) = 0, which is Assumption 3.1; and, as a remark, from random A(0)."""
     run = finished(Flow(**rows_of_attention(32, 0), map=map, t_end=1e100, points=103, rtol=1e-7))
-    mass = np.interp(np.log([1e6, 1e12, 1e100]), np.log(run["t"][1:]), run["scores"][1:, :, 0].mean(axis=1))
+    mass = np.interp(np.log([1e6, 1e12, 1e100]), np.log(run["t"][1:]), run["weights"][1:, :, 0].mean(axis=1))
     chosen = {spread: sum(_all_rows_choose_0(map, seed, spread) for seed in range(DRAWS)) for spread in (0.1, 1.0)}
     text = (
         f"A(0) = 0, T = 32: mass on token 0 {mass[0]:.3f}, {mass[1]:.3f}, {mass[2]:.4f} at t = 1e6, 1e12, 1e100; "
@@ -39,7 +39,7 @@ def sink_forms_at_token_0(map: str) -> Finding:
 
 def _all_rows_choose_0(map: str, seed: int, spread: float) -> bool:
     run = finished(Flow(**rows_of_attention(8, seed, spread), map=map, t_end=1e30, points=2, rtol=1e-6))
-    return bool((run["scores"][-1].argmax(axis=-1) == 0).all())
+    return bool((run["weights"][-1].argmax(axis=-1) == 0).all())
 
 
 def rows_are_slower_by_root(power: float) -> Finding:
@@ -51,7 +51,7 @@ def rows_are_slower_by_root(power: float) -> Finding:
         strength = float((rows["u"][-1] - rows["u"][0]).sum() / b_of(rows))  # since du/dΓ = b s and Σs = 1
         one = {"loss": "logistic", "beta": fields["beta"], "V": fields["V"].T / T**power, "a": np.zeros(T)}
         row = finished(StrengthFlow(**one, strength_end=strength / T**power, points=2, rtol=1e-11))
-        worst = max(worst, float(np.abs(rows["scores"][-1] / row["scores"][-1] - 1).max()))
+        worst = max(worst, float(np.abs(rows["weights"][-1] / row["weights"][-1] - 1).max()))
     return within(
         worst, 1e-7, f"every row is one row of its own at Γ/T^{power:g} from u(0)/T^{power:g}, to {worst:.0e}"
     )
@@ -64,10 +64,10 @@ def tied_column_diverges(map: str) -> Finding:
         fields = tied(dim, 0)
         fields["beta"] = norm * fields["beta"]
         run = finished(Flow(**fields, map=map, t_end=1e100, points=21))
-        lengths, winner = np.linalg.norm(run["U"], axis=1), run["scores"][-1].argmax()
+        lengths, winner = np.linalg.norm(run["U"], axis=1), run["weights"][-1].argmax()
         limit = exact.tied_column_limit(np.log(run["t"][[-6, -1]]), fields["beta"])
         slopes.append(float(np.diff(lengths[[-6, -1], winner])[0] / np.diff(limit)[0]))
-        least = min(least, float(run["scores"][-1, winner]))
+        least = min(least, float(run["weights"][-1, winner]))
         others = max(others, float(np.delete(lengths[-1], winner).max()))
     text = (
         f"largest weight ≥ {least:.6f}; ‖β*‖ d‖U^(m)‖/d log t = {min(slopes):.6f} to {max(slopes):.6f}, "

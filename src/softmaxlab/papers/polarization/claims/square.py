@@ -81,7 +81,7 @@ def rate_is_known(divisor: float) -> Finding:
     worst = 0.0
     for b in (1.0, 20.0, 100.0):
         run = finished(Flow(**Start().fields(b), t_end=20.0, rtol=1e-12, points=4000))
-        rate = exact.square_rate(run["scores"], run["u"], divisor * b)
+        rate = exact.square_rate(run["weights"], run["u"], divisor * b)
         seen = -np.gradient(np.log(_gamma(run)), run["t"])
         worst = max(worst, float(np.abs(seen / rate - 1)[10:-10].max()))
     return within(worst, 1e-4, f"−d log γ/dt is ‖s‖² + ‖Ju‖²/b to {worst:.1e}")
@@ -92,7 +92,7 @@ def order_is_kept(start: Start) -> Finding:
     for b in SIZES_OF_B:
         for seed in range(3):
             run = finished(Flow(**start.fields(b, seed), t_end=SETTLED, points=60))
-            kept.append((gaps(run["scores"]) > 0).all() and (gaps(run["u"])[1:] > 0).all())
+            kept.append((gaps(run["weights"]) > 0).all() and (gaps(run["u"])[1:] > 0).all())
     verdict = Verdict.HOLDS if all(kept) else Verdict.FAILS
     return Finding(verdict, f"u and s keep the order of s(0) in {sum(kept)} of {len(kept)} runs, b = 1 to 1000")
 
@@ -104,7 +104,7 @@ def largest_start_wins(shift: float) -> Finding:
     u = -np.sort(-u) + shift * (beta @ beta)
     V = np.outer(beta, u) / (beta @ beta)
     run = finished(Flow(loss="square", beta=beta, V=V, a=np.zeros(P), t_end=SETTLED, points=2))
-    winner = int(run["scores"][-1].argmax())
+    winner = int(run["weights"][-1].argmax())
     text = f"m(0) = {u.mean() / (beta @ beta):.2g} b: of tokens 0 (largest u) to {P - 1}, {winner} wins"
     return Finding(Verdict.HOLDS if winner == 0 else Verdict.FAILS, text)
 
@@ -112,7 +112,7 @@ def largest_start_wins(shift: float) -> Finding:
 def square_is_dense(loss: str) -> Finding:
     """The largest weight at the end for b = 1 … 1000."""
     largest = [
-        float(finished(Flow(**Start(loss=loss).fields(b), t_end=1e12, points=2))["scores"][-1].max())
+        float(finished(Flow(**Start(loss=loss).fields(b), t_end=1e12, points=2))["weights"][-1].max())
         for b in SIZES_OF_B
     ]
     shown = ", ".join(f"{x:.3f}" for x in largest)
@@ -133,7 +133,7 @@ def orbit_is_common(map: str) -> Finding:
             StrengthFlow(**{**fields, "loss": "logistic"}, map=map, strength_end=end, rtol=1e-12, points=2)
         )
         a, u = equations.integrated(fields, lambda m: 1.0, end)
-        true = {"scores": np.exp(a) / np.exp(a).sum(), "u": u}
+        true = {"weights": np.exp(a) / np.exp(a).sum(), "u": u}
         worst = max(worst, *(float(np.abs(run[x][-1] / true[x] - 1).max()) for run in (square, orbit) for x in true))
         ends.append(end)
     where = f"{min(ends):.2f} to {max(ends):.2f}"

@@ -92,7 +92,7 @@ class Asymptotics(FigureSpec):
 
 def _ratios(run: Result, b: float) -> Result:
     """s_i log²t/(2b/p) of the first and the last non-winner, and the largest distance of any from 1. Without t = 0."""
-    s, p = run["scores"][1:], run["scores"].shape[1]
+    s, p = run["weights"][1:], run["weights"].shape[1]
     ratio = s[:, 1:] * np.square(run["log_t"][1:, None]) / exact.loser_constant(b, p)
     arrays = {
         "strength": run["strength"][1:],

@@ -74,7 +74,7 @@ class Confound(FigureSpec):
         ]
         runs = descend_many(specs)
         labels = [f"κ = {kappa:g}, size {size:g}" for sizes in wanted for kappa, size in zip(self.kappas, sizes)]
-        largest = np.reshape([run["scores"][-1].max() for run in runs], (len(wanted), len(own)))
+        largest = np.reshape([run["weights"][-1].max() for run in runs], (len(wanted), len(own)))
         arrays = {
             "kappa": self.kappas,
             "size": self.sizes,

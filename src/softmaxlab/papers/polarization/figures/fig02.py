@@ -50,10 +50,10 @@ class Fig02(FigureSpec):
         descent = simulate(Descent(**start, lr=self.lr, steps=self.steps, points=25))
         u = flow["u"][0]
         bound = exact.ratio_bound(flow["strength"], u)
-        names = ("t", "scores", "u", "loss", "strength")
+        names = ("t", "weights", "u", "loss", "strength")
         arrays = {name: flow[name] for name in names} | {f"descent_{name}": descent[name] for name in names[:3]}
         axes = {name: flow.axes[name] for name in names} | {"bound": ("t",), "descent_t": ("descent_t",)}
-        axes |= {f"descent_{name}": ("descent_t", "token") for name in ("scores", "u")}
+        axes |= {f"descent_{name}": ("descent_t", "token") for name in ("weights", "u")}
         return Result(
             {**arrays, "bound": bound, "b": self.norm**2},
             axes,
@@ -64,7 +64,7 @@ class Fig02(FigureSpec):
     @staticmethod
     def seen(result: Result) -> str:
         """The winner's weight and the ways of the u, and at how many times their order is that of the start."""
-        s, u = result["scores"], result["u"]
+        s, u = result["weights"], result["u"]
         known = np.flatnonzero(np.isfinite(s).all(axis=1) & np.isfinite(u).all(axis=1))
         if not len(known):
             return "Nothing is there: no weights or projections are finite."
@@ -85,11 +85,11 @@ class Fig02(FigureSpec):
 
         figure = Figure(figsize=(13, 3.9), layout="constrained")
         weights, projections, ratios = axes = figure.subplots(1, 3)
-        t, s, tokens = result["t"], result["scores"], np.arange(result["u"].shape[1])
+        t, s, tokens = result["t"], result["weights"], np.arange(result["u"].shape[1])
         curves.draw_tokens(weights, t, s, tokens)
         curves.draw_tokens(projections, t, result["u"], tokens)
         curves.draw_tokens(ratios, t, np.where(tokens > 0, s / s[:, :1], np.nan), tokens)
-        for ax, name in ((weights, "scores"), (projections, "u")):
+        for ax, name in ((weights, "weights"), (projections, "u")):
             named = result[f"descent_{name}"][1:, : len(curves.NAMED)]
             ax.plot(result["descent_t"][1:], named, "o", ms=3, mfc="none", mec="k", mew=0.5)
         _draw_limits(ratios, result)

@@ -32,7 +32,7 @@ class Fig03(ConditionFigure):
         figure = Figure(figsize=(1.2 + 3.8 * len(kappas), 3.8), layout="constrained")
         axes = figure.subplots(1, len(kappas), sharey=True, squeeze=False)[0]
         order = curves.ranked(curves.last(result["a"][-1]))
-        for ax, kappa, a, s in zip(axes, kappas, result["a"], result["scores"]):
+        for ax, kappa, a, s in zip(axes, kappas, result["a"], result["weights"]):
             curves.draw_tokens(ax, t, a, order)
             curves.log_time(ax, t, SHOWN)
             lines.label(ax, "t = lr · step", "scores a", f"κ = {kappa:g}: largest weight {curves.last(s).max():.3f}")

@@ -54,13 +54,13 @@ class Fig10(FigureSpec):
             for sharpness in self.others
         ]
         entropy = -(start["target"] * np.log(start["target"])).sum()
-        kept = ("t", "a", "scores", "loss", *NAMES)
+        kept = ("t", "a", "weights", "loss", *NAMES)
         return Result(
             {
                 **{name: descent[name] for name in kept},
                 "divergence": descent["loss"] - entropy,
                 "sharpness": list(self.others),
-                "largest": [flow["scores"][-1].max() for flow in flows],
+                "largest": [flow["weights"][-1].max() for flow in flows],
             },
             {
                 **{name: descent.axes[name] for name in kept},
@@ -79,8 +79,8 @@ class Fig10(FigureSpec):
         figure = Figure(figsize=(13, 6.8), layout="constrained")
         (loss, gradient, scores), (weights, divergence, ends) = figure.subplots(2, 3)
         t = result["t"]
-        curves.draw_tokens(weights, t, result["scores"])
-        curves.log_weights(weights, result["scores"])
+        curves.draw_tokens(weights, t, result["weights"])
+        curves.log_weights(weights, result["weights"])
         curves.draw_tokens(scores, t, result["a"])
         draw_gradients(gradient, t, np.stack([result[name] for name in NAMES]), "gradient norms (descent)")
         loss.plot(t, result["loss"], color=COLOURS[0])
@@ -88,12 +88,12 @@ class Fig10(FigureSpec):
         divergence.plot(t, result["divergence"], color=COLOURS[0])
         divergence.set(yscale="log", ylim=(ROUNDING, None))
         ends.plot(result["sharpness"], result["largest"], "o-", color=COLOURS[1])
-        ends.axhline(1.0 / result["scores"].shape[1], color="k", ls=":", lw=1, label="uniform, 1/p")
+        ends.axhline(1.0 / result["weights"].shape[1], color="k", ls=":", lw=1, label="uniform, 1/p")
         ends.legend(fontsize=8, frameon=False)
         for ax in (loss, gradient, scores, weights, divergence):
             curves.log_time(ax, t)
         lines.label(
-            weights, "t = lr · step", "weights s", f"weights (descent): winner ends at {result['scores'][-1].max():.3f}"
+            weights, "t = lr · step", "weights s", f"weights (descent): winner ends at {result['weights'][-1].max():.3f}"
         )
         lines.label(loss, "t = lr · step", "−⟨p*, log softmax(Vs)⟩", "loss (descent): tends to the entropy of p*")
         lines.label(scores, "t = lr · step", "scores a", "scores (descent)")

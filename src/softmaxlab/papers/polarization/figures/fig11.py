@@ -81,8 +81,8 @@ class Fig11(FigureSpec):
 
 def _observed(run: Result, padded: int) -> Result:
     """Return the weights, the largest at the end first, NaN beyond D, and norms of columns of U."""
-    order = curves.ranked(curves.last(run["scores"]))
-    weights, norms = run["scores"][:, order], np.linalg.norm(run["U"], axis=1)[:, order]
+    order = curves.ranked(curves.last(run["weights"]))
+    weights, norms = run["weights"][:, order], np.linalg.norm(run["U"], axis=1)[:, order]
     missing = np.full((len(weights), padded - len(order)), np.nan)
     arrays = {
         **{name: run[name] for name in ("step", "t", "loss")},

@@ -39,10 +39,10 @@ class Fig12(ConditionFigure):
         kappas, t = result["kappa"], result["t"]
         figure = Figure(figsize=(13.5, 2.5 * len(kappas) + 0.6), layout="constrained")
         grid = figure.subplots(len(kappas), 4, squeeze=False, sharey="col")
-        order = curves.ranked(curves.last(result["scores"][-1]))
-        lowest = result["scores"][result["scores"] > 0].min()
+        order = curves.ranked(curves.last(result["weights"][-1]))
+        lowest = result["weights"][result["weights"] > 0].min()
         for i, ((loss, gradient, scores, weights), kappa) in enumerate(zip(grid, kappas)):
-            s, size = result["scores"][i], result["solution_size"][i]
+            s, size = result["weights"][i], result["solution_size"][i]
             loss.plot(t, result["loss"][i], color=COLOURS[0])
             loss.set_yscale("log")
             norms = np.stack([result[name][i] for name in NAMES])

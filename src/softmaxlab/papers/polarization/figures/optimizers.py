@@ -153,7 +153,7 @@ class Optimizers(FigureSpec):
     def _ends(self, cell: Cell) -> tuple[list[np.ndarray], Status]:
         """The last weights of a cell's runs. A survey has tens of thousands of runs, too many to keep."""
         runs = descend_many(self.descent(cell, seed) for seed in range(self.seeds))
-        return [run["scores"][-1] for run in runs], status_of(runs, [f"{cell}, seed {k}" for k in range(self.seeds)])
+        return [run["weights"][-1] for run in runs], status_of(runs, [f"{cell}, seed {k}" for k in range(self.seeds)])
 
     @staticmethod
     def draw(result: Result) -> "matplotlib.figure.Figure":

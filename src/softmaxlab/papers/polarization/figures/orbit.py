@@ -53,7 +53,7 @@ class Orbit(FigureSpec):
     def _run(self, device: str) -> Result:
         start = problems.along(self.p, self.seed, self.norm)
         runs = [simulate(Flow(loss=loss, **start, t_end=self.t_end, rtol=self.rtol)) for loss in LOSSES]
-        family = gather(runs, LOSSES, "name", ("scores", "a", "u", "loss", "strength"))
+        family = gather(runs, LOSSES, "name", ("weights", "a", "u", "loss", "strength"))
         measured = [self._distances(start, run) for run in runs]
         strengths, distances = zip(*measured)
         arrays = {**family.arrays, "compared": strengths, "distance": distances}
@@ -77,13 +77,13 @@ class Orbit(FigureSpec):
 
         figure = Figure(figsize=(13, 3.9), layout="constrained")
         times, strengths, distances = figure.subplots(1, 3)
-        t, order = result["t"], curves.ranked(curves.last(result["scores"][0]))[: len(curves.NAMED)]
+        t, order = result["t"], curves.ranked(curves.last(result["weights"][0]))[: len(curves.NAMED)]
         stop = np.nanmax(result["strength"][1])
         for i, name in enumerate(LOSSES):
             style = {"lw": 1.5} if i == 0 else {"ls": "", "marker": "o", "ms": 3.5, "mfc": "none", "markevery": 7}
             for token, colour in zip(order, curves.NAMED):
-                times.plot(t, result["scores"][i, :, token], color=colour, **style)
-                strengths.plot(result["strength"][i], result["scores"][i, :, token], color=colour, **style)
+                times.plot(t, result["weights"][i, :, token], color=colour, **style)
+                strengths.plot(result["strength"][i], result["weights"][i, :, token], color=colour, **style)
             distances.plot(
                 result["compared"][i], result["distance"][i], "os"[i] + "-", ms=4, lw=0.8, color=COLOURS[i], label=name
             )

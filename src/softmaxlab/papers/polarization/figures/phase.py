@@ -64,7 +64,7 @@ class Phase(FigureSpec):
         leads = (0.0, self.lead)
         simplex = [self._flow(a, lead * np.array([1.0, 0.0, -1.0])) for lead in leads for a in logits]
         runs = [*plane, *simplex]
-        two, three = (gather(part, range(len(part)), "run", ("scores", "a", "u", "loss")) for part in (plane, simplex))
+        two, three = (gather(part, range(len(part)), "run", ("weights", "a", "u", "loss")) for part in (plane, simplex))
         x, w = (two[name][..., 0] - two[name][..., 1] for name in ("a", "u"))
         kept = invariant(x, w, self.norm**2)
         arrays = {
@@ -74,7 +74,7 @@ class Phase(FigureSpec):
             "invariant": kept,
             "drift": np.abs(kept - kept[:, :1]).max(axis=1) / np.square(w).max(axis=1),
             "lead": leads,
-            "scores": three["scores"].reshape(len(leads), len(logits), *three["scores"].shape[1:]),
+            "weights": three["weights"].reshape(len(leads), len(logits), *three["weights"].shape[1:]),
             "b": self.norm**2,
         }
         axes = {name: ("run", "t") for name in ("x", "w", "invariant")} | {
@@ -82,7 +82,7 @@ class Phase(FigureSpec):
             "lead": ("lead",),
             "drift": ("run",),
         }
-        return Result(arrays, {**axes, "scores": ("lead", "start", "t", "token")}, status_of(runs, range(len(runs))))
+        return Result(arrays, {**axes, "weights": ("lead", "start", "t", "token")}, status_of(runs, range(len(runs))))
 
     def _flow(self, a: Any, u: Any) -> Result:
         rules = {"t_end": self.t_end, "points": 200, "rtol": self.rtol}
@@ -91,7 +91,7 @@ class Phase(FigureSpec):
     @staticmethod
     def seen(result: Result) -> str:
         """Say how well the invariant is kept, and how often the largest u(0) does not win."""
-        x, w, (_, lead), s = result["x"], result["w"], result["lead"], result["scores"][1]
+        x, w, (_, lead), s = result["x"], result["w"], result["lead"], result["weights"][1]
         two, three = np.isfinite(x[:, -1]), np.isfinite(s[:, -1]).all(axis=1) & (lead > 0)  # without a lead, no order
         lost_two = np.sign(x[two, -1]) != np.sign(w[two, 0])
         lost_three = s[three, -1].argmax(axis=1) != 0
@@ -106,7 +106,7 @@ class Phase(FigureSpec):
     @staticmethod
     def summarize(result: Result) -> dict[str, float]:
         two = np.sign(result["x"][:, -1]) != np.sign(result["w"][:, 0])
-        three = result["scores"][1][:, -1].argmax(axis=1) != 0
+        three = result["weights"][1][:, -1].argmax(axis=1) != 0
         return {
             "share of starts that the largest u(0) loses, two tokens": float(two.mean()),
             "share of starts that the largest u(0) loses, three tokens": float(three.mean()),
@@ -120,8 +120,8 @@ class Phase(FigureSpec):
         figure = Figure(figsize=(13, 4.4), layout="constrained")
         plane, *simplices = figure.subplots(1, 3)
         _draw_plane(plane, result)
-        for ax, lead, scores in zip(simplices, result["lead"], result["scores"]):
-            _draw_simplex(ax, scores)
+        for ax, lead, weights in zip(simplices, result["lead"], result["weights"]):
+            _draw_simplex(ax, weights)
             u = "0" if lead == 0 else f"({lead:g}, 0, −{lead:g})"
             ax.set_title(f"p = 3, u(0) = {u}: colour tells the winner", fontsize=9)
         figure.suptitle(f"{Phase.title} (flow; dots: starts)", fontsize=11)

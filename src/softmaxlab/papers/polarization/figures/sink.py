@@ -131,7 +131,7 @@ class Sink(FigureSpec):
 
 def _summary(run: Result) -> Result:
     """The column mass over time and the last pattern of one run."""
-    arrays = {"t": run["t"], "loss": run["loss"], "mass": run["scores"].mean(axis=1), "pattern": run["scores"][-1]}
+    arrays = {"t": run["t"], "loss": run["loss"], "mass": run["weights"].mean(axis=1), "pattern": run["weights"][-1]}
     axes = {"t": ("t",), "loss": ("t",), "mass": ("t", "token"), "pattern": ("query", "token")}
     return Result(arrays, axes, run.status)
 

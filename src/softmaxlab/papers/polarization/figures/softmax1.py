@@ -74,7 +74,7 @@ class Softmax1(FigureSpec):
         flows = [simulate(Flow(**start, map=map, t_end=self.t_end, points=self.points)) for map in MAPS]
         far = simulate(StrengthFlow(**start, map=MAPS[1], strength_end=self.strength_end, points=self.points))
         shut = [simulate(self.shut_flow(start, depth)) for depth in self.depths]
-        both = gather(flows, MAPS, "map", ("scores",))
+        both = gather(flows, MAPS, "map", ("weights",))
         low = gather([_with_total(run) for run in shut], self.depths, "depth", ("total",))
         bottom = [shut_bottom(self.p, depth) for depth in self.depths]
         scaled = far["strength"] ** 2  # of weights; b = 1
@@ -82,7 +82,7 @@ class Softmax1(FigureSpec):
             **both.arrays,
             "nowhere": nowhere(flows[1]["a"]),
             "strength": far["strength"],
-            "token_limit": far["scores"][:, 1:] * scaled[:, None],
+            "token_limit": far["weights"][:, 1:] * scaled[:, None],
             "nowhere_limit": nowhere(far["a"]) * scaled,
             "depth": self.depths,
             "shut_t": low["t"],
@@ -105,7 +105,7 @@ class Softmax1(FigureSpec):
     @staticmethod
     def seen(result: Result) -> str:
         """Both maps' winners, the limit of nowhere's weight, and the heads that shut and opened."""
-        s = result["scores"]
+        s = result["weights"]
         known = np.flatnonzero(np.isfinite(s).all(axis=(0, 2)))
         if not len(known):
             return "Nothing is there: no weights are finite."
@@ -119,7 +119,7 @@ class Softmax1(FigureSpec):
 
     @staticmethod
     def summarize(result: Result) -> dict[str, float]:
-        ends = result["scores"][:, -1]
+        ends = result["weights"][:, -1]
         largest = {f"largest weight, {name}": float(end.max()) for name, end in zip(result["map"], ends)}
         depths = {f"depth {c:g}: least total": float(x.min()) for c, x in zip(result["depth"], result["total"])}
         return {
@@ -136,9 +136,9 @@ class Softmax1(FigureSpec):
         figure = Figure(figsize=(15.5, 4.0), layout="constrained")
         axes = figure.subplots(1, 4)
         t = result["t"]
-        for ax, map, s in zip(axes, result["map"], result["scores"]):
+        for ax, map, s in zip(axes, result["map"], result["weights"]):
             curves.draw_tokens(ax, t, s)
-            ax.set(yscale="log", ylim=(np.nanmin(result["scores"]) / 2, 2))
+            ax.set(yscale="log", ylim=(np.nanmin(result["weights"]) / 2, 2))
             curves.log_time(ax, t)
             lines.label(ax, "time t", "weights s", str(map))
         axes[1].plot(t, result["nowhere"], color="k", lw=2.4, ls=(0, (1, 1)), label="nowhere, 1 − Σs")
@@ -178,7 +178,7 @@ def _openings(result: Result) -> str:
 
 
 def _with_total(run: Result) -> Result:
-    return Result({**run.arrays, "total": run["scores"].sum(axis=-1)}, {**run.axes, "total": ("t",)}, run.status)
+    return Result({**run.arrays, "total": run["weights"].sum(axis=-1)}, {**run.axes, "total": ("t",)}, run.status)
 
 
 def _draw_limits(ax: "matplotlib.axes.Axes", result: Result) -> None:

@@ -81,9 +81,9 @@ class Unaligned(FigureSpec):
         arrays = {name: np.reshape([one[name] for one in measured], shape) for name in MEASURED}
         # through time: a run that polarizes, to another winner, with many crossings, as far as there is one
         worst = runs[int(np.argmin([one["kept"] + one["right"] - 2 * one["separable"] for one in measured]))]
-        arrays |= {"start": list(STARTS), "spread": self.spreads, "t": worst["t"], "scores": worst["scores"]}
+        arrays |= {"start": list(STARTS), "spread": self.spreads, "t": worst["t"], "weights": worst["weights"]}
         axes = {name: ("start", "spread", "seed") for name in MEASURED}
-        axes |= {"start": ("start",), "spread": ("spread",), "t": ("t",), "scores": ("t", "token")}
+        axes |= {"start": ("start",), "spread": ("spread",), "t": ("t",), "weights": ("t", "token")}
         return Result(arrays, axes, status_of(runs, at))
 
     def flow(self, start: str, spread: float, seed: int) -> Flow:
@@ -118,7 +118,7 @@ class Unaligned(FigureSpec):
         _draw_sparsity(sparsity, result)
         _draw_shares(order, result, "kept", "share of pairs in order at all times")
         _draw_shares(winner, result, "right", "share of runs won by argmax u(0)")
-        curves.draw_tokens(example, result["t"], result["scores"], np.arange(result["scores"].shape[1]))
+        curves.draw_tokens(example, result["t"], result["weights"], np.arange(result["weights"].shape[1]))
         curves.log_time(example, result["t"])
         example.set_yscale("log")
         lines.label(example, "time t", "weights s", "the run that loses order most")
@@ -135,7 +135,7 @@ def gradient(X: np.ndarray, output: np.ndarray) -> np.ndarray:
 
 def measure(run: Result) -> dict[str, float]:
     """Return the largest weight at the end of a run, and which of the pairs i < j kept their order at all times."""
-    X, V, s = run.spec.X, run["V"], run["scores"]  # type: ignore[union-attr]
+    X, V, s = run.spec.X, run["V"], run["weights"]  # type: ignore[union-attr]
     g = gradient(X, np.einsum("tdp,tp->td", V, s))
     i, j = np.triu_indices(s.shape[-1], 1)
     kept = (s[:, i] - s[:, j] >= -ROUNDING).all(axis=0)
@@ -167,7 +167,7 @@ def _draw_sparsity(ax: "matplotlib.axes.Axes", result: Result) -> None:
     largest, can = result["largest"][0].ravel(), result["separable"][0].ravel()
     ax.plot(spread[can], largest[can], "o", color=COLOURS[0], mfc="none", label="separable samples")
     ax.plot(spread[~can], largest[~can], "x", color=COLOURS[1], label="not separable")
-    ax.axhline(1.0 / result["scores"].shape[1], color=COLOURS[-1], ls=":", lw=1, label="uniform")
+    ax.axhline(1.0 / result["weights"].shape[1], color=COLOURS[-1], ls=":", lw=1, label="uniform")
     ax.set_ylim(0, 1.03)
     ax.legend(fontsize=8, frameon=False, loc="lower left")
     lines.label(ax, SPREAD, "largest weight at the end", f"sparsity, {STARTS['small']}")

@@ -156,7 +156,7 @@ def _draw_origin(ax: "matplotlib.axes.Axes", result: Result) -> None:
             predicted, measured, look["marker"], color=look["color"], ms=7, mfc="none", mew=1.5, label=CALLED[str(map)]
         )
     for nu, x in zip(result["nu"], result["predicted"][-1]):
-        ax.annotate(f"ν = {nu:g}", (x, x), (8, -10), textcoords="offset points", fontsize=8)
+        ax.annotate(f"ν = {nu:g}", (x, x), (-8, 5), textcoords="offset points", ha="right", fontsize=8)
     worst = np.abs(result["measured"] / result["predicted"] - 1).max()
     ax.set(xscale="log", yscale="log", xlim=(low, top), ylim=(low, top))
     ax.legend(fontsize=8, frameon=False)
