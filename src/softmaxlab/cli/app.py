@@ -16,6 +16,7 @@ from softmaxlab import __version__
 from softmaxlab.cli import bench, check, cite, explore, list, probe, reproduce, run, sweep
 from softmaxlab.cli.arguments import option_of, value_of
 from softmaxlab.cli.options import Plugin
+from softmaxlab.core import current_folder
 from softmaxlab.core.user_code import place_of
 from softmaxlab.errors import SoftmaxlabError, UserCodeError
 
@@ -72,6 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without Greek letters shows question marks
+    current_folder.ignore()
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
     logging.getLogger("softmaxlab").setLevel(logging.INFO)
     try:
