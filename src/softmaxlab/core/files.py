@@ -92,7 +92,7 @@ def check_writable(path: Path, what: str, is_file: bool = False) -> None:
         with draft_folder(nearest):
             pass
     except OSError as error:
-        raise StoreError(f"{what} cannot be written: {error}") from error
+        raise StoreError(f"{what} cannot be written: {error.strerror or error}") from error
 
 
 def remove_abandoned(root: Path) -> None:
