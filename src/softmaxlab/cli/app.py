@@ -1,8 +1,10 @@
 """The `softmaxlab` program. Exit codes: 0 done, 1 a claim or run failed, 2 bad input, 130 interrupted."""
 
+import atexit
 import contextlib
 import io
 import logging
+import os
 import signal
 import sys
 import threading
@@ -97,10 +99,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except SystemExit as stop:
         if stop.code == INTERRUPTED:
             typer.echo("interrupted; finished results are kept", err=True)
-            sys.exit(128 + _ended_by)
+            _leave(is_program=arguments is None)
         raise
     except KeyboardInterrupt:  # before or after the command itself
-        sys.exit(128 + _ended_by)
+        _leave(is_program=arguments is None)
 
 
 @contextlib.contextmanager
@@ -116,6 +118,20 @@ def _ends_like_ctrl_c() -> Iterator[None]:
     finally:
         for number in ours:
             signal.signal(number, signal.SIG_DFL)
+
+
+def _leave(is_program: bool) -> None:
+    """End with the exit code of the signal; the program does so without taking apart all that it has imported.
+
+    That would take more than a second, and several on a busy machine.
+    """
+    if is_program:
+        atexit._run_exitfuncs()
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError):  # whoever read it is gone
+                stream.flush()
+        os._exit(128 + _ended_by)
+    sys.exit(128 + _ended_by)
 
 
 def _interrupt(number: int, frame: object) -> None:
