@@ -138,6 +138,8 @@ def _start(ray: ModuleType, cores: int | None) -> None:
             logging_level=logging.ERROR,
             _node_ip_address="127.0.0.1",
         )
+    except Exception as error:  # Ray raises no narrower one if this machine is too busy for it
+        raise SpecError(f"executor 'ray' cannot be started on this machine: {_first_line(error)}") from None
     finally:
         services.resolve_ip_for_localhost = reachable
 
