@@ -1,8 +1,10 @@
 """The `softmaxlab` program. Exit codes: 0 done, 1 a claim or run failed, 2 bad input, 130 interrupted."""
 
+import atexit
 import contextlib
 import io
 import logging
+import os
 import re
 import signal
 import sys
@@ -17,6 +19,7 @@ from softmaxlab import __version__
 from softmaxlab.cli import bench, check, cite, explore, list, probe, reproduce, run, sweep
 from softmaxlab.cli.arguments import option_of, value_of
 from softmaxlab.cli.options import Plugin
+from softmaxlab.core import current_folder
 from softmaxlab.core.user_code import place_of
 from softmaxlab.errors import SoftmaxlabError, UserCodeError
 
@@ -73,6 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without Greek letters shows question marks
+    current_folder.ignore()
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
     logging.getLogger("softmaxlab").setLevel(logging.INFO)
     try:
@@ -96,10 +100,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except SystemExit as stop:
         if stop.code == INTERRUPTED:
             typer.echo("interrupted; finished results are kept", err=True)
-            sys.exit(128 + _ended_by)
+            _leave(is_program=arguments is None)
         raise
     except KeyboardInterrupt:  # before or after the command itself
-        sys.exit(128 + _ended_by)
+        _leave(is_program=arguments is None)
 
 
 @contextlib.contextmanager
@@ -115,6 +119,20 @@ def _ends_like_ctrl_c() -> Iterator[None]:
     finally:
         for number in ours:
             signal.signal(number, signal.SIG_DFL)
+
+
+def _leave(is_program: bool) -> None:
+    """End with the exit code of the signal; the program does so without taking apart all that it has imported.
+
+    That would take more than a second, and several on a busy machine.
+    """
+    if is_program:
+        atexit._run_exitfuncs()
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError):  # whoever read it is gone
+                stream.flush()
+        os._exit(128 + _ended_by)
+    sys.exit(128 + _ended_by)
 
 
 def _interrupt(number: int, frame: object) -> None:

@@ -10,11 +10,11 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from softmaxlab.core.files import remove_abandoned
+from softmaxlab.core.files import check_writable, remove_abandoned
 from softmaxlab.core.pool import Died, Work, cores, run_all
 from softmaxlab.core.progress import Progress
 from softmaxlab.core.store import Store
-from softmaxlab.errors import SpecError, unknown
+from softmaxlab.errors import unknown
 from softmaxlab.papers.claim import Check, Claim
 from softmaxlab.papers.figure import FigureSpec
 from softmaxlab.papers.index import CLAIMS, FIGURES
@@ -77,8 +77,8 @@ def reproduce(preset: str, out: str, report: str, jobs: int | None = None, probe
     if preset not in PRESETS:
         raise unknown("preset", preset, PRESETS)
     began, folder = time.monotonic(), Path(report)
-    Store(out)  # refuses a file in place of the folder, before any work
-    _check_folder(folder)
+    Store(out).check_writable()
+    check_writable(folder, f"the report {folder}")
     specs, drawn = _specs(preset)
     drawn |= {id: record for id, spec in specs.items() if (record := drawn_already(spec, out, folder / id))}
     judged = {
@@ -98,13 +98,6 @@ def reproduce(preset: str, out: str, report: str, jobs: int | None = None, probe
     done = Reproduction(preset, dict(FIGURES), dict(CLAIMS), drawn, judged, probed, seconds, folder / "index.html")
     pages.write(done, folder, Path(out))
     return done
-
-
-def _check_folder(report: Path) -> None:
-    """Refuse a file in the place of the report's folder, or of one above it."""
-    nearest = next(path for path in (report, *report.parents) if path.exists())
-    if not nearest.is_dir():
-        raise SpecError(f"report {str(report)!r} cannot be written: {nearest} is a file, expected a folder")
 
 
 def _written(specs: Iterable[str], out: str, report: Path, probe: Probe | None) -> set[Path]:

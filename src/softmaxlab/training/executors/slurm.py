@@ -124,7 +124,7 @@ class Slurm:
 
 def minutes(text: str) -> int:
     """The minutes of a time limit as sbatch writes it."""
-    match = re.fullmatch(r"(?:(\d+)-)?(\d+)(?::(\d\d?))?(?::(\d\d?))?", text)
+    match = re.fullmatch(r"(?:([0-9]{1,4})-)?([0-9]{1,7})(?::([0-5]?[0-9]))?(?::([0-5]?[0-9]))?", text)
     if match is None:
         raise SpecError(f"time is minutes, H:MM:SS or D-HH:MM:SS, got {text!r}")
     days, first, second, third = (int(part or 0) for part in match.groups())
