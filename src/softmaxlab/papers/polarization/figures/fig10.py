@@ -93,7 +93,10 @@ class Fig10(FigureSpec):
         for ax in (loss, gradient, scores, weights, divergence):
             curves.log_time(ax, t)
         lines.label(
-            weights, "t = lr · step", "weights s", f"weights (descent): winner ends at {result['weights'][-1].max():.3f}"
+            weights,
+            "t = lr · step",
+            "weights s",
+            f"weights (descent): winner ends at {result['weights'][-1].max():.3f}",
         )
         lines.label(loss, "t = lr · step", "−⟨p*, log softmax(Vs)⟩", "loss (descent): tends to the entropy of p*")
         lines.label(scores, "t = lr · step", "scores a", "scores (descent)")
