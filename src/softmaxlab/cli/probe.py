@@ -60,7 +60,7 @@ Mitigate = Annotated[
     str | None, Option(metavar="prefix|bias", help="Fold the sink away: its cost in float and in simulated int8.")
 ]
 Check = Annotated[
-    bool, Option("--check", metavar=FLAG, help="Compare with eager attention on a short prefix; exit 1 if off.")
+    bool, Option("--check", metavar=FLAG, help="Compare with eager attention, short and at full length; exit 1 if off.")
 ]
 Prune = Annotated[int | None, Option(metavar="N", help="Remove N heads greedily: the redundancy curve.")]
 Rule = Annotated[str, Option(metavar="none|count|total", help="Of --prune: remove plainly, or scale the others up.")]
