@@ -83,7 +83,7 @@ class OutputCheck:
             return
         with self._without():
             own = kwargs
-            if self._top.config._attn_implementation == "eager" and _is_static(kwargs.get("past_key_values")):
+            if self._top.config._attn_implementation == "eager" and is_static(kwargs.get("past_key_values")):
                 return  # `generate` prepares no mask for us, and eager attention would see what is not filled yet
             if "attention_mask" in kwargs and self._top.config._attn_implementation == "eager":
                 own = kwargs | {"attention_mask": _additive(kwargs["attention_mask"], self._top.dtype)}
@@ -142,7 +142,8 @@ def _run(top: Any, args: tuple, kwargs: dict[str, Any]) -> Tensor | None:
         return _rows(_values(output), top, args, kwargs)
 
 
-def _is_static(cache: Any) -> bool:
+def is_static(cache: Any) -> bool:
+    """Whether a cache has places for tokens that have not come yet."""
     return bool(getattr(cache, "is_compileable", False))
 
 
