@@ -225,8 +225,8 @@ def _refuse_merged(site: Site, keys: int, tokens: int) -> None:
     """Refuse attention that reads the encoder's tokens beside its own, in one softmax: their padding differs."""
     if "encoder_hidden_states" in inspect.signature(site.module.forward).parameters:
         raise SpecError(
-            f"{type(site.module).__name__} attends to {keys} keys in a sequence of {tokens} tokens: it reads the encoder's "
-            "tokens in the same softmax, which is not measured"
+            f"{type(site.module).__name__} attends to {keys} keys in a sequence of {tokens} tokens: it reads those of "
+            "the encoder in the same softmax, which is not measured"
         )
 
 
