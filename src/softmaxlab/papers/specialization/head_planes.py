@@ -5,7 +5,7 @@ Beside them the signal: stars at the values of θ, or the ellipse θᵀ C⁻¹ �
 """
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
@@ -93,6 +93,12 @@ def paths_of_several(result: Result) -> list[tuple[np.ndarray, np.ndarray]]:
     """The path of every panel that has two heads or more, and its signal."""
     paths = [(finite_path(m), signal) for m, signal in zip(result["m"], result["signal"])]
     return [(path, signal) for path, signal in paths if len(path) and path.shape[1] > 1]
+
+
+def end_losses(result: Result, panels: Container[str] | None = None) -> dict[str, float]:
+    """The last loss of every panel, or of those named, by name."""
+    named = zip(map(str, result["panel"]), result["loss"][:, -1])
+    return {f"loss, {name}": float(loss) for name, loss in named if panels is None or name in panels}
 
 
 def outline(prior: Prior) -> np.ndarray:

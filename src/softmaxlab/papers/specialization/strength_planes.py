@@ -22,6 +22,14 @@ def strengths(panels: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, 
     return nu1, nu2
 
 
+def corners(panels: list[tuple[np.ndarray, np.ndarray]], values: np.ndarray) -> dict[str, float]:
+    """The values of the panels with the least and the largest ν1 and ν2, which all presets draw."""
+    nu1, nu2 = strengths(panels)
+    at_corner = np.isin(nu1, extremes(nu1)) & np.isin(nu2, extremes(nu2))
+    found = zip(nu1[at_corner], nu2[at_corner], values[at_corner])
+    return {f"ν = ({first:g}, {second:g})": float(value) for first, second, value in found}
+
+
 def farthest_atom(panels: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
     """The distance of the most neglected value of θ from all heads at the end, in |θ|."""
     gaps = [np.linalg.norm(path[-1, :, None] - signal, axis=-1).min(axis=0).max() for path, signal in panels]

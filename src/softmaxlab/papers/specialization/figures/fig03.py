@@ -8,7 +8,8 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from softmaxlab.papers.specialization.head_planes import HeadPlanes, Heads, Strength
+from softmaxlab.core.result import Result
+from softmaxlab.papers.specialization.head_planes import HeadPlanes, Heads, Strength, end_losses, paths_of_several
 from softmaxlab.specialization import Flow, Gaussian
 
 
@@ -41,3 +42,22 @@ class Fig03(HeadPlanes):
             (f"H = {self.many}, {nu}, run 2", self.flow(uneven, self.many, "softmax", run=self.second_run)),
             (f"H = {self.many}, ν = ({self.isotropic:g}, {self.isotropic:g})", self.flow(even, self.many, "softmax")),
         ]
+
+    # the error of a loss out of sample, and what the rest points of other samples differ by
+    quick_within: ClassVar[dict[str, float]] = {
+        f"loss, {name}": 0.003
+        for name in (
+            "H = 4, ν = (8, 2)",
+            "H = 8, ν = (8, 2), run 1",
+            "H = 8, ν = (8, 2), run 2",
+            "H = 8, ν = (8, 8)",
+        )
+    }
+
+    @staticmethod
+    def summarize(result: Result) -> dict[str, float]:
+        ends = [path[-1] for path, _ in paths_of_several(result)]
+        uneven = zip(map(str, result["panel"]), ends[:-1])  # an isotropic signal has no first direction
+        return {f"share of heads with m_h1 > 0, {name}": float((end[:, 0] > 0).mean()) for name, end in uneven} | (
+            end_losses(result)
+        )

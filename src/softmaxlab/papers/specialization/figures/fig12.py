@@ -19,7 +19,7 @@ from softmaxlab.papers.specialization.head_planes import (
     draw_planes,
     paths_of_several,
 )
-from softmaxlab.papers.specialization.strength_planes import extremes, strengths
+from softmaxlab.papers.specialization.strength_planes import corners, extremes, farthest_atom, strengths
 from softmaxlab.plotting.map_styles import MapName
 from softmaxlab.specialization import FlippingSpike, Flow
 
@@ -59,6 +59,25 @@ class Fig12(HeadPlanes):
             for second in reversed(self.nu2)
             for first in self.nu1
         ]
+
+    # 4 % of the longest θ, a little more than what a certified minimum may move by over other samples
+    quick_within: ClassVar[dict[str, float]] = {
+        f"{what}, ν = {nu}": within
+        for what, within in (
+            ("heads apart along the flipping direction", 0.2),
+            ("the most neglected θ is away from a head, in |θ|", 0.04),
+        )
+        for nu in ("(1, 1)", "(1, 8)", "(8, 1)", "(8, 8)")
+    }
+
+    @staticmethod
+    def summarize(result: Result) -> dict[str, float]:
+        panels = paths_of_several(result)
+        apart = corners(panels, np.array([np.ptp(path[-1, :, 1]) for path, _ in panels]))
+        missed = corners(panels, farthest_atom(panels))
+        return {f"heads apart along the flipping direction, {name}": value for name, value in apart.items()} | {
+            f"the most neglected θ is away from a head, in |θ|, {name}": value for name, value in missed.items()
+        }
 
     @staticmethod
     def seen(result: Result) -> str:
