@@ -44,7 +44,7 @@ def load(module: str) -> None:
     """Import a plugin by name, from the current folder too. What it prints goes to stderr."""
     if module.endswith(".py") or not all(part.isidentifier() for part in module.split(".")):
         raise SpecError(
-            f"a plugin is a module's dotted name, such as mymodule for mymodule.py in the current folder, got {module!r}"
+            f"a plugin is a module's dotted name, as mymodule of mymodule.py in the current folder, got {module!r}"
         )
     _load(module, [os.getcwd()])
 

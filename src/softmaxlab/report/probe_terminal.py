@@ -194,7 +194,8 @@ def _pruning(report: ProbeReport) -> None:
     typer.echo(f"heads removed one by one, the cheapest next (layer.head), {RULES[report.settings['rule']]}:")
     for row in report.parts["pruning"][1:]:
         name = f"{row['layer']}.{row['head']}"
-        typer.echo(f"  {row['step']:>3}  {name:<6}  Δloss {row['delta']:+.4f}{plus_minus(row['delta_se'])} nats per token")
+        cost = f"{row['delta']:+.4f}{plus_minus(row['delta_se'])}"
+        typer.echo(f"  {row['step']:>3}  {name:<6}  Δloss {cost} nats per token")
     typer.echo(f"  chosen on {report.text['calibration']}")
 
 

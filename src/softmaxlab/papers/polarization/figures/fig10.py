@@ -92,9 +92,8 @@ class Fig10(FigureSpec):
         ends.legend(fontsize=8, frameon=False)
         for ax in (loss, gradient, scores, weights, divergence):
             curves.log_time(ax, t)
-        lines.label(
-            weights, "t = lr · step", "weights s", f"weights (descent): winner ends at {result['weights'][-1].max():.3f}"
-        )
+        heading = f"weights (descent): winner ends at {result['weights'][-1].max():.3f}"
+        lines.label(weights, "t = lr · step", "weights s", heading)
         lines.label(loss, "t = lr · step", "−⟨p*, log softmax(Vs)⟩", "loss (descent): tends to the entropy of p*")
         lines.label(scores, "t = lr · step", "scores a", "scores (descent)")
         lines.label(divergence, "t = lr · step", "KL(p* ‖ softmax(Vs))", "divergence (descent): loss less the entropy")
