@@ -77,7 +77,8 @@ class Result:
         object.__setattr__(self, "axes", MappingProxyType(axes))
 
     def __getitem__(self, name: str) -> np.ndarray:
-        if name not in self.arrays and (new := RENAMED.get(name)) in self.arrays:
+        new = RENAMED.get(name, name)
+        if name not in self.arrays and new in self.arrays:
             warnings.warn(f"array {name!r} is now {new!r}; the old name ends with 0.2", FutureWarning, stacklevel=2)
             name = new
         try:
