@@ -7,7 +7,7 @@ gradient descent the difference is of the order of the learning rate. Adam goes 
 """
 
 # %%
-# One start, tokens in the order of :math:`u(0) = V(0)^\top \beta_*`, so that token 0 should win.
+# All runs have one start, with tokens in the order of :math:`u(0) = V(0)^\top \beta_*`, so token 0 should win.
 import sys
 
 import matplotlib.pyplot as plt
@@ -23,7 +23,7 @@ start = {"loss": "logistic", "beta": beta, "V": V[:, np.argsort(-(beta @ V))], "
 flow = sl.simulate(sl.polarization.Flow(**start, t_end=1e4, points=200, rtol=1e-12))
 
 # %%
-# Descent to the same time t = lr · steps: the difference to the flow falls in proportion to the learning rate.
+# Descent runs to the same time t = lr · steps. Its difference to the flow falls in proportion to the learning rate.
 rates = np.array([0.4, 0.2, 0.1, 0.05])
 specs = [sl.polarization.Descent(**start, lr=lr, steps=round(1e4 / lr), points=2) for lr in rates]
 gaps = np.array([np.abs(run["a"][-1] - flow["a"][-1]).max() for run in sl.polarization.descend_many(specs)])

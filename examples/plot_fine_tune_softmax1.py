@@ -3,12 +3,12 @@ Fine-tuning with softmax-1
 ==========================
 
 Softmax-1 lets a head attend nowhere: :math:`w_l = e^{\\chi_l}/(e^{b_h} + \\sum_k e^{\\chi_k})`, and is softmax for
-:math:`b_h \\to -\\infty`. A model that was trained with softmax is given this map, with a bias per head, and both are
-trained on.
+:math:`b_h \\to -\\infty`. A model that was trained with softmax is given this map, with a bias per head, and the
+model and the biases are trained further.
 """
 
 # %%
-# A small byte-level language model, trained for a moment on the source of this library's attention maps.
+# We train a small byte-level language model for a moment on the source of this library's attention maps.
 import sys
 from pathlib import Path
 
@@ -55,8 +55,8 @@ before = train([{"params": model.parameters(), "lr": 3e-3}], steps=STEPS)
 print(f"softmax: loss {evaluate():.3f}")
 
 # %%
-# The swap: ``learn=True`` makes the biases parameters, one tensor [head] per layer, which need a larger step than the
-# weights. Every head of this little model raises its bias: it would rather attend nowhere than to all of the past.
+# ``learn=True`` makes the biases of the swap parameters, one tensor [head] per layer. They need a larger step than the
+# weights. Every head of this little model raises its bias: it attends nowhere rather than to all of the past.
 swap = swapped(model, "softmax1", bias=0.0, learn=True)
 weights = list(model.parameters())  # in the block the biases are among them
 path = []

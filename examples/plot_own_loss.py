@@ -10,8 +10,8 @@ takes any differentiable function of named tensors.
 """
 
 # %%
-# Registered: the exponential loss, whose gradient stays along :math:`\beta_*` as that of the logistic loss does. So it
-# runs along the same orbit, at its own speed.
+# The exponential loss is registered. Its gradient stays along :math:`\beta_*`, as that of the logistic loss does, so
+# its flow runs along the same orbit at its own speed.
 import sys
 
 import matplotlib.pyplot as plt
@@ -35,7 +35,8 @@ print(f"largest weight: {own['weights'][-1].max():.4f} (exponential), {logistic[
 
 
 # %%
-# Any function of named tensors: two heads with their own scores and values, whose outputs are added.
+# ``gradient_flow`` takes any function of named tensors. Here two heads with their own scores and values add up their
+# outputs.
 def two_heads(V, a, W, c):
     output = V @ torch.softmax(a, dim=0) + W @ torch.softmax(c, dim=0)
     return torch.nn.functional.softplus(-output @ torch.as_tensor(beta))

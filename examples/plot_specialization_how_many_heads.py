@@ -2,12 +2,12 @@
 How many heads?
 ===============
 
-As many as the signal has values, says Proposition IV.2. So train with one head, with as many as features, and with
-twice as many; then remove heads from the last and see which were needed.
+Proposition IV.2 says: as many heads as the signal has values. We train with fewer heads, with as many, and with more,
+and then remove heads from the largest model to see which were needed.
 """
 
 # %%
-# Four one-hot spikes: four values of the signal.
+# Four one-hot spikes give the signal four values.
 import sys
 
 import matplotlib.pyplot as plt
@@ -23,8 +23,8 @@ for H, flow in zip(heads, flows):
     print(f"H = {H}: loss {flow['loss'][-1]:.3f} (Bayes risk {risk:.3f})")
 
 # %%
-# Eight heads do no better than four. Which of them matter? Remove them one by one, always the cheapest. How the others
-# are rescaled is a choice, and it decides the outcome.
+# Eight heads do no better than four. Which of them matter? We remove them one by one, always the cheapest next. The
+# rule by which the others are rescaled decides the outcome.
 order = lab.OrderParameters.at(flows[-1])
 rules = ("renormalise", "total", "count")
 pruned = {rule: sl.simulate(lab.Pruning(model.replace(heads=8), order, rule, 2**10)) for rule in rules}

@@ -8,7 +8,8 @@ uniform numbers.
 """
 
 # %%
-# Four points of unequal probability. The best weights are known: those of Bayes-softmax with a head for each point.
+# The signal takes four points with unequal probabilities. The best weights are known: those of Bayes-softmax with a
+# head for each point.
 import sys
 
 import matplotlib.pyplot as plt
@@ -32,7 +33,7 @@ print(f"after training {flow['loss'][-1]:.4f} ± {flow['loss_error'][-1]:.4f}; {
 
 
 # %%
-# A ring, as a function of uniform numbers. It has no points, so no finite number of heads is enough.
+# A ring is a function of uniform numbers. It is no finite set of points, so no finite number of heads is enough.
 @lab.register
 def ring(u):
     angle = 2 * np.pi * u[:, 0]

@@ -7,8 +7,8 @@ of them a signal needs depends on where it points: if heads can all be aligned w
 """
 
 # %%
-# Three signals of the same strength: a spike that keeps its mean direction, a Gaussian one that points anywhere, and
-# one of four directions at a time.
+# There are three signals of the same strength: a spike that keeps its mean direction, a Gaussian that points anywhere,
+# and one of four directions at a time.
 import sys
 
 import matplotlib.pyplot as plt
@@ -25,7 +25,7 @@ signals = {
 maps = ("softmax", "softmax1", "bayes_softmax")
 
 # %%
-# Nine flows at once. The losses are out of sample; softmax-1 is slow and here still on its way.
+# Nine flows run at once. The losses are out of sample. Softmax-1 is slow and still on its way at the end.
 models = [lab.SingleLocation(prior, length=5, heads=4, map=map) for prior in signals.values() for map in maps]
 flows = lab.flow_many(lab.Flow(model, tau_end=300.0, points=3, samples=2**9) for model in models)
 losses = np.reshape([flow["loss"][-1] for flow in flows], (len(signals), len(maps)))

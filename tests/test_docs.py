@@ -3,9 +3,12 @@
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
+
+from softmaxlab.papers.facts import claim_facts
 
 PROJECT = Path(__file__).parents[1]
 PAGES = [PROJECT / "README.md", *sorted((PROJECT / "docs").glob("**/*.md"))]
@@ -45,6 +48,14 @@ def test_relative_links_resolve(page):
     for link in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
         if "://" not in link:
             assert (page.parent / link).exists(), f"{page.name}: {link}"
+
+
+@pytest.mark.parametrize("paper", ["polarization", "specialization", "attention", "studies"])
+def test_the_readme_counts_the_verdicts(paper):
+    row = next(line for line in (PROJECT / "README.md").read_text().splitlines() if re.match(rf"\| \[?{paper}", line))
+    counts = Counter(claim.expected for id, claim in claim_facts().items() if id.startswith(f"{paper}/"))
+    verdicts = ("holds", "holds with condition", "fails as stated", "undecided")
+    assert [int(cell.strip() or 0) for cell in row.split("|")[4:8]] == [counts[verdict] for verdict in verdicts]
 
 
 def test_the_readme_commands_are_what_ci_runs():

@@ -3,6 +3,7 @@
 Names are imported when first used, so that `import softmaxlab` costs nothing.
 """
 
+import sys
 from importlib import import_module
 
 __version__ = "0.1.0"
@@ -32,6 +33,11 @@ _PUBLIC = {
     "StoreError": "softmaxlab.errors",
 }
 __all__ = ["__version__", *_PUBLIC]  # pyright: ignore[reportUnsupportedDunderAll]
+
+if sys.flags.safe_path:  # as in all our workers: Python is told not to import from the current folder
+    from softmaxlab.core import current_folder
+
+    current_folder.ignore()
 
 
 def __getattr__(name: str):

@@ -144,7 +144,7 @@ def test_malformed_specs_are_one_line_that_names_the_field_and_write_nothing(cap
         (["run", "attention/maps", "--plugin", "./x.py"], "a plugin is a module's dotted name"),
         (["run", "attention/maps", "--plugin", "x.py"], "a plugin is a module's dotted name"),
         (["run", "x.json", "--preset", "quick"], "a spec from a file has no presets"),
-        (["run", "attention/maps", "--out", "/proc/softmaxlab"], "cannot write"),
+        (["run", "attention/maps", "--out", "/proc/softmaxlab"], "cannot be written"),
         (["lst"], "No such command 'lst'"),
         (["run"], "Missing argument"),
     ],

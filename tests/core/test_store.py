@@ -129,6 +129,13 @@ def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_store_that_cannot_be_written_is_refused_before_the_work(tmp_path, monkeypatch):
+    monkeypatch.setattr(Compare, "_run", lambda *_: pytest.fail("it was computed"))
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match=r"the store .* cannot be written: .*file is a file, expected a folder"):
+        simulate(spec(), store=tmp_path / "file" / "runs")
+
+
 @pytest.mark.parametrize("key", ["../x", "", "a" * 23, "Z" * 24])
 def test_a_key_cannot_leave_the_store(tmp_path, key):
     with pytest.raises(StoreError, match="not a content key"):

@@ -1,10 +1,13 @@
 """python -m tests.fuzz: the long run; prints attempts and faults, and ends with 1 if there are any."""
 
 import argparse
+import os
 import sys
+from pathlib import Path
 
 from tests.fuzz.running import fuzz
 
+PROJECT = Path(__file__).parents[2]
 SHARES = {"cli": 0.35, "spec": 0.2, "store": 0.15, "checkpoint": 0.15, "url": 0.15}
 
 
@@ -15,6 +18,8 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--kind", choices=[*SHARES], help="only these")
     given = parser.parse_args()
+    path = [str(PROJECT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    os.environ["PYTHONPATH"] = os.pathsep.join(path)  # workers do not import from the current folder
     shares = {given.kind: 1.0} if given.kind else SHARES
     tally = fuzz({kind: round(share * given.attempts) for kind, share in shares.items()}, given.seed, given.jobs)
     print("\n".join(tally.lines()))

@@ -22,7 +22,7 @@ import numpy as np
 import softmaxlab as sl
 
 MARK = "SOFTMAXLAB_DRILL"  # an environment variable by which all processes of a program are known
-GONE = 5.0  # seconds
+GONE = 5.0  # seconds in which all is gone, on a machine with a core to spare
 START = 120.0  # seconds in which a program starts on a busy machine
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 RUNS = 12
@@ -82,14 +82,14 @@ def marked(mark: str) -> list[int]:
     return found
 
 
-def end(command: str, number: signal.Signals, folder: Path, delay: float) -> list[str]:
+def end(command: str, number: signal.Signals, folder: Path, delay: float, gone: float) -> list[str]:
     """What went wrong when a program was ended by a signal after so many seconds."""
     process, mark = begin(command, folder)
     time.sleep(delay)
     if process.poll() is not None:
         return []  # it was done before
     process.send_signal(number)
-    deadline = time.monotonic() + GONE
+    deadline = time.monotonic() + gone
     while marked(mark) and time.monotonic() < deadline:
         time.sleep(0.02)
     faults = []
@@ -136,8 +136,10 @@ def resumed(specs: list[sl.training.Run], folder: Path) -> list[str]:
     return faults
 
 
-def drill(commands: tuple[str, ...], times: int, seed: int, longest: float = 8.0) -> tuple[Counter[str], list[str]]:
-    """So many ends of each command by each signal; how many of each, and what went wrong."""
+def drill(
+    commands: tuple[str, ...], times: int, seed: int, longest: float = 8.0, gone: float = GONE
+) -> tuple[Counter[str], list[str]]:
+    """End each command so many times by each signal; return how many of each, and what went wrong."""
     draw, counts, faults = random.Random(seed), Counter[str](), []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -145,7 +147,7 @@ def drill(commands: tuple[str, ...], times: int, seed: int, longest: float = 8.0
         for command in commands:
             for number in SIGNALS:
                 for _ in range(times):
-                    wrong = end(command, number, folder, draw.uniform(0.0, longest))
+                    wrong = end(command, number, folder, draw.uniform(0.0, longest), gone)
                     counts[f"{command} {number.name}"] += 1
                     faults += [f"{command} {number.name}: {fault}" for fault in wrong]
         if "sweep" in commands:

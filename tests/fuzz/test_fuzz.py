@@ -1,11 +1,14 @@
 """A bounded run of the fuzzers; `python -m tests.fuzz` is the long one. The judges themselves are judged first."""
 
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.fuzz import attempts, running
+from tests.fuzz.__main__ import PROJECT
 from tests.fuzz.attempts import KINDS, judged
 
 NUMBER = {"cli": 20, "spec": 25, "store": 15, "checkpoint": 8, "url": 15}
@@ -15,6 +18,13 @@ NUMBER = {"cli": 20, "spec": 25, "store": 15, "checkpoint": 8, "url": 15}
 def test_no_attempt_finds_a_fault(kind, monkeypatch):
     faults = [running.attempt(kind, f"ci/{kind}/{i}") for i in range(NUMBER[kind])]
     assert [fault for fault in faults if fault] == []
+
+
+def test_the_long_run_is_a_command():
+    command = [sys.executable, "-m", "tests.fuzz", "--attempts", "3", "--kind", "url", "--jobs", "1"]
+    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("3 attempts (3 url): 0 tracebacks, 0 hangs over 60 s, ")
 
 
 def test_an_attempt_is_the_same_again(tmp_path):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from transformers import GraniteSWAConfig, GraniteSWAForCausalLM
 
 from softmaxlab.errors import SpecError
 from softmaxlab.probing import watch
@@ -117,6 +118,21 @@ def test_falcon_with_alibi_under_sdpa_is_another_model_and_is_refused():
     ids = torch.randint(3, len(WORDS), (2, 16))
     with pytest.raises(SpecError, match="measuring would change"):
         compare_logits(falcon(alibi=True), {"input_ids": ids}, eager=True)
+
+
+def test_weights_without_the_learned_sink_are_refused():
+    """GraniteSWA multiplies its output by what the sink leaves; its eager weights still sum to one."""
+    config = GraniteSWAConfig(
+        vocab_size=97, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2,
+    )  # fmt: skip
+    model = GraniteSWAForCausalLM(config).eval()
+    inputs = {"input_ids": torch.randint(0, 97, (2, 9))}
+    with pytest.raises(SpecError, match="without its learned sink"), watch(model, eager=True):
+        model(**inputs)
+    with torch.no_grad(), watch(model) as w:
+        model(**inputs)
+    assert (w.report()["total"] < 0.95).all()
 
 
 @pytest.mark.parametrize("training", [False, True])

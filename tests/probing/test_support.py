@@ -59,10 +59,24 @@ def test_the_page_counts_what_was_tried_and_names_what_was_not():
     trials = [Trial("causal", "a", "A", WORKS, "", 1e-7, 0.0), Trial("masked", "b", "B", WRONG, "differs", 1.0, 0.0)]
     text = page(trials, [("masked", "c")])
     assert "2 architectures" in text
-    assert "Silently different of these: 1" in text
+    assert "1 gave other numbers without saying so" in text
     assert "- masked: c" in text
     assert "| a | works | 1e-07 | 0 |  |" in text
 
 
 def test_every_kind_has_types():
     assert all(len(model_types(kind)) > 30 for kind in KINDS)
+
+
+def test_a_learned_sink_that_eager_weights_lack_is_said():
+    name = model_types("causal")["granite_swa"]
+    trial = try_architecture("causal", "granite_swa", name)
+    assert (trial.verdict, trial.statistics <= TOLERANCE) == (WORKS, True)
+    assert "learned sink" in trial.reason
+    assert not try_architecture("causal", "mimo_v2_flash", model_types("causal")["mimo_v2_flash"]).reason
+
+
+@pytest.mark.parametrize("model_type", ["bamba", "lfm2_moe", "falcon_h1", "recurrent_gemma"])
+def test_hybrids_are_built_with_a_layer_that_attends(model_type):
+    trial = try_architecture("causal", model_type, model_types("causal")[model_type])
+    assert trial.verdict == WORKS, trial.reason

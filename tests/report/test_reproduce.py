@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from softmaxlab.core.pool import Died
-from softmaxlab.errors import SoftmaxlabError, SpecError
+from softmaxlab.errors import SoftmaxlabError, StoreError
 from softmaxlab.papers import errata
 from softmaxlab.papers.claim import Verdict
 from softmaxlab.report import other_pages, pages, records, reproduce, tasks
@@ -125,8 +125,10 @@ def test_a_probe_that_raises_is_a_failure_and_one_that_is_missing_is_not(done):
 @pytest.mark.parametrize("report", ["file", "file/below"])
 def test_a_file_in_the_place_of_the_report_is_refused_before_any_work(tmp_path, report):
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(SpecError, match="is a file, expected a folder"):
+    with pytest.raises(StoreError, match="is a file, expected a folder"):
         reproduce.reproduce("quick", str(tmp_path / "runs"), str(tmp_path / report))
+    with pytest.raises(StoreError, match="is a file, expected a folder"):
+        reproduce.reproduce("quick", str(tmp_path / report), str(tmp_path / "report"))
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 

@@ -193,8 +193,22 @@ def test_a_store_that_cannot_be_written_is_refused(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(StoreError, match="is a file"):
         sweep([TINY], store="file")
-    with pytest.raises(StoreError, match="cannot make the store"):
+    with pytest.raises(StoreError, match="the store file/below cannot be written"):
         sweep([TINY], store="file/below")
+
+
+@pytest.mark.parametrize("table", ["file/below.csv", f"{'a' * 300}.csv", "folder.csv"])
+def test_a_table_that_cannot_be_written_is_refused_before_any_work(tmp_path, capsys, table):
+    (tmp_path / "file").touch()
+    (tmp_path / "folder.csv").mkdir()
+    (tmp_path / "specs.json").write_text(json.dumps([TINY.plain()]))
+    with pytest.raises(SystemExit) as stop:
+        main(["sweep", "specs.json", "--table", table])
+    assert stop.value.code == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert "table" in err
+    assert not (tmp_path / "runs").exists()
 
 
 def test_options_of_executors_are_checked():
@@ -209,7 +223,7 @@ def test_options_of_executors_are_checked():
 def test_a_cluster_that_is_not_there_is_told_at_once(marks):
     with pytest.raises(SpecError, match=r"no Ray cluster can be joined at '127\.0\.0\.1:1': "):
         sweep([Trial(marks)], executor_named("ray", address="127.0.0.1:1"))
-    assert not list(Path("runs").iterdir())
+    assert not Path("runs").exists()
 
 
 @pytest.mark.parametrize(
@@ -219,7 +233,7 @@ def test_time_limits_are_read_as_sbatch_reads_them(text, expected):
     assert minutes(text) == expected
 
 
-@pytest.mark.parametrize("text", ["", "soon", "-1", "0", "1:2:3:4", "1.5"])
+@pytest.mark.parametrize("text", ["", "soon", "-1", "0", "1:2:3:4", "1.5", "25:61", "٣:00:00", f"{'9' * 20}-0"])
 def test_other_time_limits_are_refused(text):
     with pytest.raises(SpecError, match="time"):
         Slurm(time=text)

@@ -19,7 +19,7 @@ def solve(state: Attention) -> Result:
 
 
 def pattern(state: Attention) -> go.Figure:
-    """Bars of the weights, one panel for each map, from 0 to 1 unless a weight is beyond."""
+    """Return bars of the weights, one panel for each map, from 0 to 1 unless a weight is outside."""
     result = solve(state)
     weights = result["weights"][:, 0, 0]
     rows = -(-len(weights) // COLUMNS)
@@ -47,7 +47,7 @@ def pattern(state: Attention) -> go.Figure:
 
 
 def sentence(state: Attention) -> str:
-    """How far the maps disagree on the same scores."""
+    """Return a sentence on how far the maps disagree about the same scores."""
     result = solve(state)
     w = dict(zip(result["map"].tolist(), result["weights"][:, 0, 0]))
     top = int(np.argmax(state.scores))
@@ -58,7 +58,7 @@ def sentence(state: Attention) -> str:
 
 
 def _range(w: np.ndarray) -> list[float]:
-    """0 to 1, the same for all maps that stay within; further for those that do not."""
+    """Return the range of the weight axis: 0 to 1 for maps that stay within, wider for the others."""
     low, high = min(float(w.min()), 0.0), max(float(w.max()), 1.0)
     room = 0.06 * (high - low)
     return [low - (room if low < 0 else 0.0), high + room]

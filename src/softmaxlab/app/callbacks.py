@@ -1,4 +1,4 @@
-"""How a callback answers: every part of the page by name, or a message that leaves the pictures as they are."""
+"""Answers of callbacks: every part of the page by name, or a message that leaves the pictures as they are."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ def outputs(page: str, parts: Sequence[str], again: bool = False) -> dict[str, O
 
 
 def answer(show: Callable[[], dict[str, Any]], parts: Sequence[str]) -> dict[str, Any]:
-    """What `show` gives for each part; on bad input only a message, and never a traceback."""
+    """Return what `show` gives for each part; on bad input a message alone, never a traceback."""
     try:
         return {part: no_update for part in parts} | show()
     except SoftmaxlabError as error:

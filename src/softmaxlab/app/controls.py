@@ -19,7 +19,7 @@ def slider(id: str, label: str, low: float, high: float, step: float, value: flo
 
 
 def upright(id: str, i: int, low: float, high: float, value: float, label: str) -> html.Div:
-    """One of a row of upright sliders, in the colour of its token."""
+    """Return one of a row of upright sliders, in the colour of its token."""
     bar = dcc.Slider(low, high, 0.01, value=value, id=id, vertical=True, verticalHeight=170, **DRAG)
     look: Any = {"--token": TOKENS[i % len(TOKENS)]}
     inner = html.Div([bar, html.Span(label)], className="upright", style=look)
@@ -27,13 +27,13 @@ def upright(id: str, i: int, low: float, high: float, value: float, label: str) 
 
 
 def choice(id: str, label: str, options: Any, value: str) -> html.Div:
-    """One of many, from a list."""
+    """Return a list to choose one entry from."""
     menu = dcc.Dropdown(options, value, id=id, clearable=False, searchable=len(options) > 8)
     return html.Div([_label(label), menu], className="control", id=f"{id}-box", **_named(label))
 
 
 def pills(id: str, label: str, options: Any, value: str) -> html.Div:
-    """One of a few, all in sight."""
+    """Return a row of buttons, one of which is chosen."""
     buttons = dcc.RadioItems(options, value, id=id, inline=True, className="pills")
     return html.Div([_label(label), buttons], className="control", id=f"{id}-box", role="radiogroup")
 
@@ -76,7 +76,7 @@ def again(name: str) -> html.Section:
 
 
 def links(name: str, query: str) -> dict[str, str]:
-    """Where the downloads of a view are."""
+    """Return the addresses of a view's downloads."""
     return {"csv": f"/data/{name}.csv{query}", "json": f"/data/{name}.json{query}"}
 
 
@@ -87,7 +87,7 @@ def kept(name: str, query: str, spec: Spec, after: str = "print(result)") -> dic
 
 
 def _named(label: str) -> Any:
-    """What the page's script reads out for the parts of a control."""
+    """Return the attribute that names the parts of a control for a screen reader."""
     return {"data-label": label}
 
 

@@ -1,4 +1,4 @@
-"""What a view is made of: one frozen record, whose query string is its permalink."""
+"""The state of a view: one frozen record, whose query string is its permalink."""
 
 from collections.abc import Callable
 from functools import lru_cache

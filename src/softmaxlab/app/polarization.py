@@ -27,7 +27,7 @@ TITLES = {
 
 @remembered
 def solve(state: Polarization) -> Result:
-    """The result of a view, kept for its pictures and its download."""
+    """Return the result of a view, which is kept for its pictures and its download."""
     return simulate(state.spec())
 
 
@@ -44,12 +44,12 @@ def panels(state: Polarization) -> dict[str, go.Figure | None]:
 
 
 def title(panel: str, state: Polarization) -> str:
-    """Of a panel: losses without a direction have no u, and show the scores a."""
+    """Return the title of a panel. Losses without a direction have no u, so their panel shows the scores a."""
     return "Scores a of the tokens" if panel == "values" and "u" not in solve(state) else TITLES[panel]
 
 
 def sentence(state: Polarization) -> str:
-    """What is seen, in one sentence; what went wrong, if something did."""
+    """Return one sentence on what is seen, or on what went wrong."""
     result = solve(state)
     if not result.status.ok:
         return f"The run stopped. {result.status.sentence}."
@@ -62,7 +62,7 @@ def sentence(state: Polarization) -> str:
 
 
 def simplex(state: Polarization, others: list[Result] | None = None) -> go.Figure:
-    """Where the weights of three tokens go, from the chosen start and from others."""
+    """Draw how the weights of three tokens move on the simplex, from the chosen start and from others."""
     drawn = figure(xaxis_visible=False, yaxis_visible=False)
     # the page lets the start be dragged where the scores of given weights are known
     meta = "draggable" if state.map == "softmax" else "fixed"

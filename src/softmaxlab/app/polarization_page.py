@@ -93,7 +93,7 @@ def show(state: Polarization) -> dict[str, Any]:
 
 
 def shaped(values: dict[str, Any], starts: tuple[float, ...]) -> dict[str, Any]:
-    """What the controls become when another one changes: the horizon, boxes that hide, and the starts."""
+    """Return the controls after another one has changed: the horizon, the boxes that hide, and the starts."""
     allowed, horizon, new_starts = adapted(values, starts)
     return {
         "allowed": allowed,

@@ -55,7 +55,7 @@ def one_head(state: Probe, saved: Saved) -> go.Figure:
 
 
 def sentence(state: Probe, saved: Saved) -> str:
-    """What is seen of the chosen head."""
+    """Return a sentence on the chosen head."""
     rows = saved.heads(state.subject)
     row = next(row for row in rows if (row["layer"], row["head"]) == (state.layer, state.head))
     value = row[state.statistic]
@@ -66,7 +66,7 @@ def sentence(state: Probe, saved: Saved) -> str:
 
 
 def head_title(state: Probe, saved: Saved) -> str:
-    """Of the second picture; without a saved pattern it says how to have one."""
+    """Return the title of the second picture; without a saved pattern it says how to save one."""
     name = f"{state.layer}.{state.head}"
     if state.subject == 0 and name in saved.patterns:
         return f"Pattern of head {name} on the first {min(state.tokens, len(saved.tokens))} tokens"

@@ -52,7 +52,7 @@ def create(root: Path) -> Dash:
 
 
 def page_at(path: str | None, query: str | None, root: Path) -> list:
-    """What stands at an address. A bad query string is told in one line, above the page as it is by default."""
+    """Return the page at an address; for a bad query string the default page, with a line above it that says why."""
     name = (path or "/").strip("/") or "polarization"
     if name not in PAGES:
         known = ", ".join(f"/{each}" for each in PAGES)

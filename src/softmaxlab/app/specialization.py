@@ -30,7 +30,7 @@ _stops: OrderedDict[str, threading.Event] = OrderedDict()  # by browser tab
 
 
 def leave(tab: str) -> None:
-    """Stop what still runs for a tab: it has moved on."""
+    """Stop the flows that still run for a tab that has moved on."""
     stop = _stops.pop(tab, None)
     if stop is not None:
         stop.set()
@@ -126,14 +126,14 @@ def loss(state: Specialization, quality: str = "fine") -> go.Figure:
 
 
 def track(state: Specialization, quality: str = "fine") -> dict[str, list]:
-    """What the player moves: the heads' places and the loss at all times."""
+    """Return the heads' places and the loss at all times, which the player steps through."""
     result = solve(state, quality)
     m = np.round(result["m"][:, :, :2], 5)
     return {"m": m.tolist(), "tau": result["tau"].tolist(), "loss": np.round(result["loss"], 6).tolist()}
 
 
 def sentence(state: Specialization, quality: str = "fine") -> str:
-    """What is seen; the status of the flow if it went wrong."""
+    """Return a sentence on what is seen, or the status of the flow if it went wrong."""
     result = solve(state, quality)
     if not result.status.ok:
         return f"The flow stopped. {result.status.sentence}."

@@ -71,7 +71,7 @@ class Polarization(State):
         return DESCENT_UNTIL if is_compiled else PLAIN_UNTIL
 
     def spec(self, **changes: Any) -> Flow | Descent:
-        """What computes this view; changes are those of the spec."""
+        """Return the spec of this view, with the given changes."""
         fields = {"loss": self.loss, "map": self.map, "a": self.a, "points": POINTS} | self._data()
         if self.optimizer == "flow":
             # 1e-7 is far finer than a pixel, and half as long to wait as the default

@@ -1,4 +1,4 @@
-"""How figures of the explorer look: Okabe and Ito's colours on a clear ground, text and grid coloured by the page."""
+"""The look of the explorer's figures: Okabe and Ito's colours on a clear ground, text and grid coloured by the page."""
 
 from typing import Any
 

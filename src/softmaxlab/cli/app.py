@@ -1,14 +1,11 @@
 """The `softmaxlab` program. Exit codes: 0 done, 1 a claim or run failed, 2 bad input, 130 interrupted."""
 
-import contextlib
 import io
 import logging
 import re
-import signal
 import sys
-import threading
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -17,6 +14,8 @@ from softmaxlab import __version__
 from softmaxlab.cli import bench, check, cite, explore, list, probe, reproduce, run, sweep
 from softmaxlab.cli.arguments import option_of, value_of
 from softmaxlab.cli.options import Plugin
+from softmaxlab.cli.signals import ends_like_ctrl_c, leave
+from softmaxlab.core import current_folder
 from softmaxlab.core.user_code import place_of
 from softmaxlab.errors import SoftmaxlabError, UserCodeError
 
@@ -24,7 +23,6 @@ UsageError: Any = typer.BadParameter.__bases__[0]  # whatever typer raises for o
 INTERRUPTED = 130  # typer's exit code for Ctrl-C
 
 _shows_tracebacks = False
-_ended_by = int(signal.SIGINT)  # the signal that ended the program, if one did
 
 app = typer.Typer(
     name="softmaxlab",
@@ -73,10 +71,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without Greek letters shows question marks
+    current_folder.ignore()
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
     logging.getLogger("softmaxlab").setLevel(logging.INFO)
     try:
-        with _ends_like_ctrl_c():
+        with ends_like_ctrl_c():
             sys.exit(app(arguments, standalone_mode=False))
     except UsageError as error:
         if not str(error):  # without arguments: the help has been printed
@@ -96,32 +95,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except SystemExit as stop:
         if stop.code == INTERRUPTED:
             typer.echo("interrupted; finished results are kept", err=True)
-            sys.exit(128 + _ended_by)
+            leave(is_program=arguments is None)
         raise
     except KeyboardInterrupt:  # before or after the command itself
-        sys.exit(128 + _ended_by)
-
-
-@contextlib.contextmanager
-def _ends_like_ctrl_c() -> Iterator[None]:
-    """SIGTERM and SIGHUP end the program as Ctrl-C does; a hang-up that is ignored, as under nohup, stays so."""
-    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    is_main = threading.current_thread() is threading.main_thread()  # no other thread may set handlers
-    ours = [number for number in numbers if is_main and signal.getsignal(number) is signal.SIG_DFL]
-    for number in ours:
-        signal.signal(number, _interrupt)
-    try:
-        yield
-    finally:
-        for number in ours:
-            signal.signal(number, signal.SIG_DFL)
-
-
-def _interrupt(number: int, frame: object) -> None:
-    global _ended_by
-    _ended_by = number
-    signal.signal(number, signal.SIG_IGN)  # the end has begun
-    raise KeyboardInterrupt
+        leave(is_program=arguments is None)
 
 
 def _fail(message: object, code: int) -> None:
@@ -141,7 +118,7 @@ def _plugin_hint(message: str) -> str:
 
 
 def _unexpected(error: Exception) -> str:
-    """What a user can do about an error that nobody thought of: his own code's place, or a report."""
+    """Return what a user can do about an unexpected error: look at a place in their own code, or report the error."""
     reason = f"{type(error).__name__}: {error}"
     if place := place_of(error):
         return f"{place}: {reason}"

@@ -1,4 +1,4 @@
-"""Which of the given arguments an error is about."""
+"""Find the argument that an error is about."""
 
 import itertools
 from collections.abc import Sequence

@@ -20,9 +20,11 @@ FOLDER = Path(softmaxlab.__file__).parents[2] / "benchmarks"  # of a clone, besi
 
 
 def command(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME ...]", help="Benchmarks; all if none.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME ...]", help="Names of benchmarks; all if none is given.")
+    ] = None,
     folder: Annotated[
-        str | None, typer.Option(metavar="FOLDER", help="Run the .py files of this folder, which are executed.")
+        str | None, typer.Option(metavar="FOLDER", help="Run the .py files of this folder instead.")
     ] = None,
     json: Json = False,
 ) -> None:
@@ -60,7 +62,7 @@ def _benchmarks(folder: Path, is_ours: bool) -> dict[str, Path]:
 
 
 def _rows(name: str, file: Path) -> list[dict[str, Any]]:
-    """What the file's rows() gives."""
+    """Return what the file's function rows() gives, checked."""
     spec = importlib.util.spec_from_file_location(f"benchmarks.{name}", file)
     module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
     with naming_user_code(file), contextlib.redirect_stdout(sys.stderr):

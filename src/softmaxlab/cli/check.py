@@ -13,18 +13,20 @@ EXAMPLES = (
 
 
 def command(
-    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID ...]", help="Claims or groups; all if none.")] = None,
+    ids: Annotated[
+        list[str] | None, typer.Argument(metavar="[ID ...]", help="Claims or groups of claims; all if none is given.")
+    ] = None,
     refined: Annotated[
         bool, typer.Option("--refined", help="Make the refined findings and those at the paper's protocol anew.")
     ] = False,
     figures: Annotated[
         bool, typer.Option("--figures", help="Compare quick figures with stored numbers of the paper preset instead.")
     ] = False,
-    write: Annotated[bool, typer.Option("--write", help="Store what --refined made.")] = False,
+    write: Annotated[bool, typer.Option("--write", help="Store the findings that --refined made.")] = False,
     json: Json = False,
     plugin: Plugin = None,
 ) -> None:
-    """Check claims. Exit code 1 if a verdict differs from the one stored with its claim, or a control passes.
+    """Check claims. The exit code is 1 if a verdict differs from the one stored with its claim, or a control passes.
 
     Findings that take minutes are stored; a stored one of other code is stale and does not count.
     With --figures IDs are those of figures: exit code 1 if a quick figure shows other numbers than the paper preset.

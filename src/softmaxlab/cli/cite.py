@@ -13,7 +13,7 @@ def command(
     what: Annotated[str | None, typer.Argument(metavar="ID", help="A figure, claim, map or BibTeX key.")] = None,
     plugin: Plugin = None,
 ) -> None:
-    """Print the BibTeX entry to cite when you use something; without ID those of both papers and of softmaxlab."""
+    """Print the BibTeX entry to cite for something; without ID, those of both papers and of softmaxlab."""
     from softmaxlab.papers.citation import OURS, citation
 
     typer.echo("\n\n".join(citation(each) for each in (OURS if what is None else (what,))))

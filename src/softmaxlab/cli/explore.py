@@ -23,7 +23,9 @@ Folder = Annotated[str, typer.Option("--out", "--store", metavar="FOLDER", help=
 def command(
     port: Port = 8050,
     out: Folder = ".",
-    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open a browser tab, on a terminal.")] = True,
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Open a browser tab if run on a terminal.")
+    ] = True,
     plugin: Plugin = None,
 ) -> None:
     """Explore polarization, attention maps, probe results and specialization on http://127.0.0.1:PORT."""

@@ -22,7 +22,7 @@ def command(
     json: Json = False,
     plugin: Plugin = None,
 ) -> None:
-    """What can be run: figures with their cost, claims, attention maps with their facts, presets of sweeps."""
+    """List what can be run: figures with their cost, claims, attention maps with their facts, presets of sweeps."""
     listings = {"figures": _figures, "claims": _claims, "maps": _maps, "sweeps": _sweeps}
     if what not in listings:
         raise unknown("listing", what, listings)

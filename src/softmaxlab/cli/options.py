@@ -31,12 +31,12 @@ Preset = Annotated[str, typer.Option("--preset", help="How much to compute: quic
 Out = Annotated[str, typer.Option("--out", help="Folder for results and pictures.")]
 
 
-Long = Annotated[bool, typer.Option("--long", help="Allow what would take more than a day.")]
+Long = Annotated[bool, typer.Option("--long", help="Allow work that would take more than a day.")]
 
 
 @contextmanager
 def allowed_time(long: bool) -> Iterator[None]:
-    """Specs that would take more than a day are refused inside, unless that is allowed."""
+    """Refuse specs inside that would take more than a day, unless that is allowed."""
     from softmaxlab.core import cost
 
     with cost.at_most(math.inf if long else cost.DAY):
@@ -45,7 +45,7 @@ def allowed_time(long: bool) -> Iterator[None]:
 
 @contextmanager
 def clean_stdout(json: bool) -> Iterator[None]:
-    """What a user's code prints goes to stderr where stdout is to hold one JSON document."""
+    """Send what a user's code prints to stderr, where stdout is to hold one JSON document."""
     with contextlib.redirect_stdout(sys.stderr) if json else contextlib.nullcontext():
         yield
 

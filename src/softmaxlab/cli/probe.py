@@ -27,48 +27,48 @@ Model = Annotated[str, typer.Argument(metavar="MODEL", help="A folder, a .gguf f
 Text = Annotated[
     str, Option(metavar="FILE", help="Text or .jsonl file, - for stdin, or built in: python, licence, kjv.")
 ]
-Length = Annotated[int | None, Option(metavar="T", help="Tokens of a sequence; 512, or what the model takes.")]
+Length = Annotated[int | None, Option(metavar="T", help="Tokens per sequence; 512, or what the model takes.")]
 Samples = Annotated[int, Option(metavar="N", help="Number of sequences.")]
 Bos = Annotated[str, Option(metavar="auto|yes|no", help="Begin with a BOS token; auto: as the tokenizer does.")]
 Eps = Annotated[float, Option(metavar="ε", help="Mean weight above which a key is called a sink.")]
 Device = Annotated[str | None, Option(metavar="NAME", help="cpu, cuda, cuda:1, mps.")]
 DeviceMap = Annotated[
-    str | None, Option("--device-map", metavar="auto", help="Spread a large model over what there is.")
+    str | None, Option("--device-map", metavar="auto", help="Spread a large model over the devices there are.")
 ]
-Dtype = Annotated[str | None, Option(metavar="NAME", help="float32, bfloat16, float16, float64; else its own.")]
+Dtype = Annotated[str | None, Option(metavar="NAME", help="float32, bfloat16, float16, float64; else the model's own.")]
 BatchSize = Annotated[int, Option("--batch-size", metavar="N", help="Sequences at once.")]
 Layers = Annotated[str | None, Option(metavar="0-5,11", help="Show only these in the table.")]
-Seed = Annotated[int, Option(metavar="N", help="Where the text is cut.")]
+Seed = Annotated[int, Option(metavar="N", help="Seed of the places where the text is cut.")]
 Statistics = Annotated[
-    str, Option(metavar="full|fast", help="fast: without sparsity, effective keys and sink positions.")
+    str, Option(metavar="full|fast", help="fast leaves out sparsity, effective keys and sink positions.")
 ]
-Queries = Annotated[
-    int | None, Option(metavar="N", help="Measure N queries of each sequence, drawn at random: for long ones.")
-]
-Eager = Annotated[bool, Option("--eager", metavar=FLAG, help="Through the model's own weights, if it cannot switch.")]
+Queries = Annotated[int | None, Option(metavar="N", help="Measure N random queries of each longer sequence.")]
+Eager = Annotated[bool, Option("--eager", metavar=FLAG, help="Measure the weights that the model itself returns.")]
 Folder = Annotated[str | None, Option("--out", metavar="FOLDER", help="Write tables, pictures and a page here.")]
-Format = Annotated[str, Option(metavar="csv|parquet", help="Of the tables; parquet with the extra tables.")]
-Compare = Annotated[list[str] | None, Option(metavar="MODEL", help="Another model on the same text; may be repeated.")]
+Format = Annotated[str, Option(metavar="csv|parquet", help="Format of the tables; parquet needs the extra tables.")]
+Compare = Annotated[
+    list[str] | None, Option(metavar="MODEL", help="Measure another model on the same text; may be repeated.")
+]
 Swaps = Annotated[
     list[str] | None,
-    Option(metavar="MAP[:BIAS]", help="The same model with another map (softmaxlab list maps); may be repeated."),
+    Option(metavar="MAP[:BIAS]", help="Measure the model with another map (softmaxlab list maps); may be repeated."),
 ]
 Bias = Annotated[
-    str | None, Option(metavar="B", help='Of every --swap without its own: a number, calibrated, or "-log n".')
+    str | None, Option(metavar="B", help='Bias of every --swap without its own: a number, calibrated, or "-log n".')
 ]
 Mitigate = Annotated[
-    str | None, Option(metavar="prefix|bias", help="Fold the sink away: its cost in float and in simulated int8.")
+    str | None, Option(metavar="prefix|bias", help="Fold the sink away; show the cost in float and in int8.")
 ]
 Check = Annotated[
-    bool, Option("--check", metavar=FLAG, help="Compare with eager attention on a short prefix; exit 1 if off.")
+    bool, Option("--check", metavar=FLAG, help="Compare with eager attention; exit code 1 if they differ.")
 ]
-Prune = Annotated[int | None, Option(metavar="N", help="Remove N heads greedily: the redundancy curve.")]
-Rule = Annotated[str, Option(metavar="none|count|total", help="Of --prune: remove plainly, or scale the others up.")]
+Prune = Annotated[int | None, Option(metavar="N", help="Remove N heads, always the cheapest next.")]
+Rule = Annotated[str, Option(metavar="none|count|total", help="How --prune removes: plainly, or scaling others up.")]
 Unchanged = Annotated[
     bool,
     Option("--compare-logits/--no-compare-logits", metavar=FLAG, help="Stop if measuring changes the model's output."),
 ]
-Revisions = Annotated[str | None, Option(metavar="A,B,…", help="Checkpoints of a Hub id, one row each.")]
+Revisions = Annotated[str | None, Option(metavar="A,B,…", help="Measure these checkpoints of a Hub id.")]
 Attention = Annotated[str | None, Option(metavar="LAYER.HEAD,…", help="Draw these heads' patterns; needs --out.")]
 Json = Annotated[bool, Option("--json", metavar=FLAG, help="Print one JSON document on stdout and nothing else there.")]
 
@@ -104,7 +104,7 @@ def command(
     json: Json = False,
     plugin: Plugin = None,
 ) -> None:
-    """Which heads of a model are sinks, how sparse, where activations are massive, and what a change would cost.
+    """Measure the heads of a model: sinks, sparsity, massive activations, and what a change would cost.
 
     Nothing of the checkpoint is run, and nothing is fetched if the files are there. Ctrl-C prints what there is.
     """

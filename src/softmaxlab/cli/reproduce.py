@@ -13,7 +13,7 @@ def command(
     preset: Preset = "quick",
     out: Out = "runs",
     report: Annotated[str, typer.Option(help="Folder for the report.")] = "report",
-    jobs: Annotated[int | None, typer.Option(min=1, help="Processes at once; as many as cores if not given.")] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Number of processes; as many as cores if not given.")] = None,
     model: Annotated[bool, typer.Option("--model/--no-model", help="Probe a real model, smollm2, too.")] = True,
     plugin: Plugin = None,
 ) -> None:

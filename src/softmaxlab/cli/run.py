@@ -22,7 +22,7 @@ def command(
     what: Annotated[str, typer.Argument(metavar="ID_OR_FILE", help="A figure's id, or a JSON file with a spec.")],
     preset: Annotated[
         str | None,
-        typer.Option(help="How much to compute: quick (default) or paper; of studies also committed, later."),
+        typer.Option(help="How much to compute: quick (default) or paper; studies also have committed and later."),
     ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Change a setting; may be repeated.")
@@ -30,7 +30,7 @@ def command(
     out: Out = "runs",
     format: Annotated[str, typer.Option(help="png, svg or pdf.")] = "png",
     style: Annotated[str, typer.Option(help="screen, or a journal's column: icml, neurips, aps.")] = "screen",
-    device: Annotated[str, typer.Option(help="Where tensors live.")] = "cpu",
+    device: Annotated[str, typer.Option(help="Device of the tensors: cpu, cuda.")] = "cpu",
     long: Long = False,
     json: Json = False,
     plugin: Plugin = None,
@@ -60,7 +60,7 @@ def command(
 
 
 def _name(spec: "Spec", changed: bool) -> str:
-    """The figure's id, told apart by the key if its settings were changed or come from a file."""
+    """Return the figure's id, with the key behind it if its settings were changed or come from a file."""
     id = getattr(spec, "id", None)
     if id is None:
         return spec.key

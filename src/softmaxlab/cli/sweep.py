@@ -16,22 +16,28 @@ EXAMPLES = (
     "  ·  softmaxlab sweep specs.json --table runs/mine.parquet"
 )
 
-Preset = Annotated[str | None, typer.Option(help="quick (default), paper, or a part of it: softmaxlab list sweeps.")]
+Preset = Annotated[str | None, typer.Option(help="quick (default), paper, or another of softmaxlab list sweeps.")]
 Set = Annotated[
     list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Change a field of all runs; may be repeated.")
 ]
-Limit = Annotated[int | None, typer.Option(min=0, help="Make only so many of the missing runs; 0: just the table.")]
+Limit = Annotated[
+    int | None, typer.Option(min=0, help="Make at most this many of the missing runs; 0: only the table.")
+]
 Jobs = Annotated[int | None, typer.Option(min=1, help="Runs at once; on SLURM, those of one array element.")]
 Table = Annotated[
     str | None, typer.Option(metavar="FILE", help="Add finished runs to this table too, .csv or .parquet.")
 ]
-Track = Annotated[str | None, typer.Option(help="Write each loss as it goes: jsonl, tensorboard or wandb (offline).")]
-Address = Annotated[str | None, typer.Option(help="Ray: a running cluster; without it, Ray is started here.")]
-Gpus = Annotated[float | None, typer.Option(min=0, help="Ray: of a run, fractions allowed. SLURM: of an element.")]
-Time = Annotated[str | None, typer.Option(help="SLURM: at most this long for an element, as sbatch takes it.")]
-Timeout = Annotated[float | None, typer.Option(help="Local: seconds after which a run is ended, as failed.")]
-Elements = Annotated[int | None, typer.Option(min=1, help="SLURM: at most so many array elements.")]
-Status = Annotated[bool, typer.Option("--status", help="Make nothing; say what is there and what is still lacking.")]
+Track = Annotated[
+    str | None, typer.Option(help="Record losses during training: jsonl, tensorboard or wandb (offline).")
+]
+Address = Annotated[str | None, typer.Option(help="Ray: address of a running cluster; else Ray is started here.")]
+Gpus = Annotated[
+    float | None, typer.Option(min=0, help="Ray: GPUs per run, fractions allowed. SLURM: GPUs per element.")
+]
+Time = Annotated[str | None, typer.Option(help="SLURM: time limit of an element, as sbatch takes it.")]
+Timeout = Annotated[float | None, typer.Option(help="Local: seconds after which a run is ended and counts as failed.")]
+Elements = Annotated[int | None, typer.Option(min=1, help="SLURM: largest number of array elements.")]
+Status = Annotated[bool, typer.Option("--status", help="Make no runs; say which there are and which are lacking.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="SLURM: only print the script and its core-hours.")]
 
 
@@ -47,7 +53,7 @@ def command(
     out: Out = "runs",
     table: Table = None,
     track: Track = None,
-    device: Annotated[str, typer.Option(help="Where tensors live.")] = "cpu",
+    device: Annotated[str, typer.Option(help="Device of the tensors: cpu, cuda.")] = "cpu",
     address: Address = None,
     gpus_per_task: Gpus = None,
     partition: Annotated[str | None, typer.Option(help="SLURM: the partition.")] = None,

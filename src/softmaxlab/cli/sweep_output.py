@@ -1,4 +1,4 @@
-"""What softmaxlab sweep prints: its table and how runs ended, its status, its plan for a cluster."""
+"""The output of softmaxlab sweep: its table and how runs ended, its status, its plan for a cluster."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""The cost of a spec, known before it is computed: memory, and roughly time.
+"""The cost of a spec, known before it is computed: its memory and, roughly, its time.
 
 What needs more memory than the machine has is refused with the number; what takes long says so before it starts.
 """
@@ -37,7 +37,7 @@ class Cost:
 
 
 def machine_memory() -> float:
-    """Bytes that a process here can have at most: of the machine, or of the container that it is in."""
+    """Return the most bytes that a process can have here: those of the machine, or of its container."""
     sizes = [float(os.sysconf("SC_PAGE_SIZE")) * os.sysconf("SC_PHYS_PAGES")] if hasattr(os, "sysconf") else [math.inf]
     for file in CGROUP:
         with contextlib.suppress(OSError, ValueError):  # absent, or "max"
@@ -47,7 +47,7 @@ def machine_memory() -> float:
 
 @contextlib.contextmanager
 def at_most(seconds: float) -> Iterator[None]:
-    """Specs that would take longer are refused inside."""
+    """Refuse specs inside that would take longer."""
     global _longest
     before, _longest = _longest, seconds
     try:

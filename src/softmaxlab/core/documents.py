@@ -38,9 +38,13 @@ def jsonable(value: Any) -> Any:
 def user_folder(option: str, text: str) -> Path:
     """The path that was given for `option`, ~ being a home folder."""
     try:
-        return Path(text).expanduser()
+        path = Path(text).expanduser()
+        path.exists()
     except RuntimeError:
         raise SpecError(f"{option} {text!r}: there is no such user's home folder") from None
+    except OSError as error:
+        raise SpecError(f"{option} {text!r} cannot be a path: {error.strerror}") from None
+    return path
 
 
 def _items(value: list | dict) -> Any:

@@ -81,6 +81,20 @@ def read_arrays(folder: Path) -> dict[str, Any]:
         return {"arrays": arrays, "axes": {name: variable.dimensions for name, variable in file.variables.items()}}
 
 
+def check_writable(path: Path, what: str, is_file: bool = False) -> None:
+    """Refuse a folder, or a file, that could not be written, before the work of filling it: try where it would be."""
+    try:
+        nearest = next(each for each in (path, *path.absolute().parents) if _is_there(each))
+        if is_file and nearest == path:
+            nearest = path.parent
+        if not nearest.is_dir():
+            raise StoreError(f"{what} cannot be written: {nearest} is a file, expected a folder")
+        with draft_folder(nearest):
+            pass
+    except OSError as error:
+        raise StoreError(f"{what} cannot be written: {error.strerror or error}") from error
+
+
 def remove_abandoned(root: Path) -> None:
     """Delete drafts of writers on this host that are no longer alive."""
     pattern = re.compile(rf"{re.escape(DRAFT)}(\d+)-[^@]*@{re.escape(socket.gethostname())}")
@@ -111,6 +125,15 @@ def draft_folder(parent: Path) -> Iterator[Path]:
         yield draft
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+
+
+def _is_there(path: Path) -> bool:
+    """Whether there is such a file or folder; OSError if there can be none."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):  # the second: below a file
+        return False
+    return True
 
 
 def _alive(process: int) -> bool:

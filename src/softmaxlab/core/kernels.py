@@ -150,7 +150,7 @@ def used() -> dict[str, str]:
 
 
 def forget_used() -> None:
-    """Begin a new record."""
+    """Begin a new record of the kernels that are used."""
     _used.clear()
 
 

@@ -24,7 +24,7 @@ def user_code_error(error: ValidationError) -> UserCodeError | None:
 
 
 def _causes(error: ValidationError) -> list[Any]:
-    """Without lists that are too short only because their items are wrong."""
+    """Return the errors, without those about lists that are too short only because their items are wrong."""
     errors = error.errors(include_url=False)
     places = [e["loc"] for e in errors]
     return [e for e in errors if e["type"] != "too_short" or not any(e["loc"] == at[:-1] for at in places)]

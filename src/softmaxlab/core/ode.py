@@ -238,7 +238,7 @@ class _Solver:
         return spent > run.limits.stall and advance <= STALLED
 
     def _why(self, message: str | None) -> Status:
-        """Why the run does not go on."""
+        """Return why the run does not go on."""
         run, at, largest = self.run, self.run.at(self.t), np.nanmax(np.abs(self.y), initial=0.0)
         if largest >= run.limits.size:
             return Status(Outcome.DIVERGED, f"the parameters grow beyond {run.limits.size:.0e} at {at}")

@@ -14,7 +14,7 @@ from typing import Self
 
 
 class Guard:
-    """`with Guard() as guard: guard.add(group)`; a group that has ended is told with `remove`."""
+    """`with Guard() as guard: guard.add(group)` kills the groups when the parent ends; `remove` takes one out."""
 
     def __init__(self):
         self._process = subprocess.Popen(

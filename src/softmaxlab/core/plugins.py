@@ -44,7 +44,7 @@ def load(module: str) -> None:
     """Import a plugin by name, from the current folder too. What it prints goes to stderr."""
     if module.endswith(".py") or not all(part.isidentifier() for part in module.split(".")):
         raise SpecError(
-            f"a plugin is a module's dotted name, as mymodule of mymodule.py in the current folder, got {module!r}"
+            f"a plugin is a module's dotted name, as mymodule for mymodule.py in the current folder, got {module!r}"
         )
     _load(module, [os.getcwd()])
 
@@ -94,7 +94,7 @@ def worker_environment() -> dict[str, str]:
 
 @contextlib.contextmanager
 def safe_path() -> Iterator[None]:
-    """Processes that are started inside do not import from the current folder."""
+    """Keep processes that are started inside from importing from the current folder."""
     before = os.environ.get("PYTHONSAFEPATH")
     os.environ["PYTHONSAFEPATH"] = "1"
     try:

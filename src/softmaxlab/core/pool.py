@@ -133,7 +133,7 @@ def _run_once(
 
 
 def _until_next(workers: "Iterable[_Worker]", timeout: float | None) -> float | None:
-    """Seconds until the first of them is at its time limit."""
+    """Return the seconds until the first worker is at its time limit."""
     if timeout is None:
         return None
     return max(0.0, min(timeout - worker.seconds() for worker in workers))

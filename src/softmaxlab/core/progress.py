@@ -52,7 +52,7 @@ class Progress:
             self._log(elapsed)
 
     def left(self, elapsed: float) -> float | None:
-        """Seconds to the end after so many, None if there is nothing to tell it from."""
+        """Return the seconds that are left after so many; None if nothing is known of the rate."""
         if self._cost_done > 0:
             return elapsed * max(self._cost_left, 0.0) / self._cost_done
         return None if self._guess is None else max(self._guess - elapsed, 0.0)

@@ -174,7 +174,7 @@ def _read_only(value: Any) -> np.ndarray:
 def _check_storable(
     arrays: Mapping[str, np.ndarray], axes: Mapping[str, tuple[str, ...]], notes: Mapping[str, Any]
 ) -> None:
-    """Say now, not after hours of work, what could not be saved."""
+    """Refuse now, not after hours of work, what could not be saved."""
     for name, array in arrays.items():
         if not isinstance(name, str) or "/" in name or not name:
             raise SpecError(f"an array's name is a word without a slash, got {name!r}")

@@ -36,6 +36,8 @@ def simulate(spec: Spec, store: Store | str | Path | None = None, device: str = 
         _say_if_other(stored)
         return stored
     check_cost([spec])
+    if store is not None:
+        store.check_writable()
     if kernels := sys.modules.get(KERNELS):
         kernels.forget_used()
     began = time.perf_counter()
@@ -94,5 +96,5 @@ def _threads() -> int | None:
 
 @functools.cache
 def _versions() -> dict[str, str]:
-    """Cached: reading a package's metadata takes milliseconds."""
+    """Return versions of libraries, cached, because reading the metadata of a package takes milliseconds."""
     return {name: version(name) for name in RECORDED}

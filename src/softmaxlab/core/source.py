@@ -215,7 +215,7 @@ def _instance(of: Class, positional: tuple[Any, ...], named: dict[str, Any]) -> 
 
 
 def _returned(of: ast.FunctionDef, home: Module, positional: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    """The value of a function that does nothing but give values names and return an expression."""
+    """Return the value of a function that only gives names to values and returns an expression."""
     *steps, last = of.body[1:] if ast.get_docstring(of) else of.body
     if not isinstance(last, ast.Return) or last.value is None or not all(isinstance(s, ast.Assign) for s in steps):
         return UNKNOWN

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from softmaxlab.core.files import draft_folder, remove_abandoned
+from softmaxlab.core.files import check_writable, draft_folder, remove_abandoned
 from softmaxlab.core.result import Result
 from softmaxlab.core.spec import KEY_LENGTH, Spec
 from softmaxlab.errors import DamagedError, StoreError
@@ -27,6 +27,10 @@ class Store:
         if self.root.exists() and not self.root.is_dir():
             raise StoreError(f"the store {self.root} is a file, expected a folder")
         remove_abandoned(self.root)
+
+    def check_writable(self) -> None:
+        """Refuse a folder in which nothing could be kept, before the work."""
+        check_writable(self.root, f"the store {self.root}")
 
     def folder(self, key: str) -> Path:
         if not isinstance(key, str) or not KEY.fullmatch(key):

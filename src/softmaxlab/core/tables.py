@@ -52,6 +52,8 @@ def check_table(path: str | Path) -> Path:
     path = Path(path)
     if path.suffix not in (".csv", ".parquet"):
         raise SpecError(f"a table is a .csv or .parquet file, got {str(path)!r}")
+    if path.is_dir():
+        raise SpecError(f"a table is a file, {str(path)!r} is a folder")
     if path.suffix == ".parquet" and not _has_duckdb():
         raise SpecError("parquet needs the extra 'tables': pip install 'softmaxlab[tables]'")
     return path

@@ -15,7 +15,7 @@ _limit = None
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """For the whole process, from the first thread that enters until the last one leaves. Also a decorator."""
+    """Keep BLAS on one thread in the whole process while any thread is inside. It is also a decorator."""
     global _inside, _limit
     from threadpoolctl import threadpool_limits
 

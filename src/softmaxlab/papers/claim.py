@@ -132,7 +132,7 @@ class Check:
 
     @property
     def control_told(self) -> str:
-        """What came of the control, in words."""
+        """Return in words what came of the control."""
         if not self.control_failed:
             return "the same verdict, so the check is void"
         if self.finding.verdict is Verdict.UNDECIDED:
@@ -185,7 +185,7 @@ class Check:
 
 
 def check(claim: Claim) -> Check:
-    """The claim judged at its own level, with what is stored of the others; those of a live claim are made now."""
+    """Judge a claim at its own level, with its stored findings; those of a live claim are made now."""
     others = refine(claim) if claim.live else stored(claim)
     return Check(claim, claim.judge(claim.subject), claim.judge(claim.control), others)
 
@@ -195,7 +195,7 @@ def stored(claim: Claim) -> dict[Level, Record]:
 
 
 def refine(claim: Claim) -> dict[Level, Record]:
-    """The refined finding and the one at the paper's protocol, made now."""
+    """Make the refined finding and the one at the paper's protocol."""
     made: dict[Level, Record] = {}
     for level, (subject, evidence) in claim.slow.items():
         began = time.process_time()
@@ -214,5 +214,5 @@ def refine(claim: Claim) -> dict[Level, Record]:
 
 
 def within(value: float, limit: float, measured: str) -> Finding:
-    """The commonest finding: holds if a number is at most its tolerance (NaN is not)."""
+    """Return the most common finding: the claim holds if a number is at most its tolerance (NaN is not)."""
     return Finding(Verdict.HOLDS if value <= limit else Verdict.FAILS, measured)

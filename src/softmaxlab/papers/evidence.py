@@ -1,4 +1,4 @@
-"""What a verdict stands on: findings at several levels, each with samples, horizon, runs and tolerance."""
+"""The evidence for a verdict: findings at several levels, each with samples, horizon, runs and tolerance."""
 
 import enum
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ Amount = int | float | str | None
 
 
 class Verdict(enum.StrEnum):
-    """What a check decides: it holds, holds with a condition, fails as stated, or is undecided."""
+    """The outcome of a check: the claim holds, holds with a condition, fails as stated, or is undecided."""
 
     HOLDS = "holds"
     CONDITION = "holds with condition"
@@ -23,7 +23,7 @@ AGAINST = (Verdict.CONDITION, Verdict.FAILS)  # verdicts against a paper, which 
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check saw: its verdict and the measured quantity in words and numbers.
+    """The outcome of one judgement: its verdict, and the measured quantity in words and numbers.
 
     `lacking` says what is missing for any verdict, as "it has 3 pairs and needs 12"; such a finding is undecided and,
     at a level other than a claim's own, does not count.

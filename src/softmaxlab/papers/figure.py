@@ -32,12 +32,12 @@ class FigureSpec(Spec):
 
     @classmethod
     def shown_at(cls, preset: str) -> str:
-        """What a reproduction shows: the preset itself; of a study, whose quick runs take minutes, committed ones."""
+        """Return the preset that a reproduction shows: "committed" for studies, whose quick runs take minutes."""
         return "committed" if preset == "quick" and "committed" in cls.presets else preset
 
     @staticmethod
     def seen(result: Result) -> str:
-        """What its arrays show, in a sentence with numbers; empty if a claim's verdict says it."""
+        """Return a sentence with numbers on what the arrays show; empty if the verdict of a claim says it."""
         return ""
 
     @staticmethod

@@ -121,7 +121,7 @@ class Comparison:
 
     @property
     def problems(self) -> list[str]:
-        """Why the quick picture is not known to be true; empty if it is."""
+        """Return why the quick picture is not known to be true; empty if it is."""
         if self.paper is None:
             return ["no numbers of the paper preset are stored, or they are stale"]
         return disagreements(self.quick.numbers, self.paper.numbers, self.figure.quick_within)

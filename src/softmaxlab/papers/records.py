@@ -80,7 +80,7 @@ def write(id: str, judge: Judge, records: Mapping[Level, Record]) -> Path:
 
 
 def digest(judge: Callable[[Any], object], subject: Any) -> str:
-    """Of the judge's source with all it uses in its own package, and of the subject."""
+    """Return the digest of the judge's source, of all that it uses in its own package, and of the subject."""
     text = "\n".join([*sorted(_sources(judge, {})), _told(judge), _told(subject)])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 

@@ -1,4 +1,4 @@
-"""How pictures look: colours that all readers can tell apart, sizes of journal columns, files that do not change.
+"""The look of pictures: colours that all readers can tell apart, sizes of journal columns, files that do not change.
 
 A picture is drawn for a screen. For a journal its panels are set anew, as many side by side as the column holds, the
 text is 7 to 9 points, and legends of many entries go below. Its heading belongs in the caption and is left out.
@@ -101,7 +101,7 @@ def _grid(figure: "matplotlib.figure.Figure") -> tuple[int, int]:
 
 
 def _is_bound(figure: "matplotlib.figure.Figure") -> bool:
-    """All panels share colour bars, which stand beside them only as long as rows stay whole."""
+    """Return whether all panels share colour bars, which stand beside them only as long as rows stay whole."""
     bars = (getattr(ax, "_colorbar_info", {}) for ax in figure.axes)
     shared = [ax for bar in bars if len(bar.get("parents", ())) > 1 for ax in bar["parents"]]
     return set(shared) == set(_panels(figure))
@@ -114,7 +114,7 @@ def _narrowest(figure: "matplotlib.figure.Figure", column: float) -> float:
 
 
 def _ratios(figure: "matplotlib.figure.Figure") -> list[float]:
-    """Of the widths of a plain grid's columns."""
+    """Return the widths of a plain grid's columns, relative to each other."""
     panels = _panels(figure)
     if _grid(figure)[1] == 1:
         return [1.0]
@@ -128,7 +128,7 @@ def _is_list(figure: "matplotlib.figure.Figure") -> bool:
 
 
 def _side_by_side(figure: "matplotlib.figure.Figure", most: int) -> int:
-    """At most `most` panels, and no fewer in the last row than must be."""
+    """Return how many panels stand side by side: at most `most`, with as few gaps as possible in the last row."""
     number = sum(ax.get_visible() for ax in _panels(figure)) if _is_list(figure) else _grid(figure)[1]
     return math.ceil(number / math.ceil(number / most))
 
@@ -146,7 +146,7 @@ def _needed(figure: "matplotlib.figure.Figure") -> tuple[float, float]:
 
 
 def _set_anew(figure: "matplotlib.figure.Figure", rows: int, across: int, fit: int) -> int:
-    """Every row of panels becomes several, `fit` panels wide; if that leaves many gaps, close them. The new rows."""
+    """Break every row of panels into rows of `fit` panels; close gaps if that leaves many. Return the new rows."""
     from matplotlib.gridspec import GridSpec
 
     parts = math.ceil(across / fit)
@@ -167,7 +167,7 @@ def _set_anew(figure: "matplotlib.figure.Figure", rows: int, across: int, fit: i
 
 
 def _move_legends(figure: "matplotlib.figure.Figure", column: float, panel: float) -> float:
-    """Legends with short keys; those too large for their panel become one below the picture. The height it needs."""
+    """Shorten keys of legends, and move large legends below the picture. Return the height that they need."""
     below: dict[str, Any] = {}
     for ax in figure.axes:
         if (legend := ax.get_legend()) is None:

@@ -53,7 +53,7 @@ def settle(figure: "Figure", inside: "list[Text]") -> None:
 
 
 def most_lines(figure: "Figure") -> int:
-    """Of a title."""
+    """Return the largest number of lines of a title."""
     return max((ax.get_title().count("\n") + 1 for ax in figure.axes if ax.get_visible()), default=0)
 
 
@@ -94,7 +94,7 @@ def _room(ax: "Axes", others: "list[Axes]") -> tuple[float, float]:
 
 
 def _length(text: "Text") -> float:
-    """Pixels of its longest line."""
+    """Return the pixels of a text's longest line."""
     box = text.get_window_extent()
     return box.height if text.get_rotation() else box.width
 
@@ -140,7 +140,7 @@ def _pull_inside(text: "Text") -> None:
 
 
 def _thin_ticks(ax: "Axes", room: float) -> None:
-    """Of chosen ticks as many as have room, unless most of them are names."""
+    """Keep as many of the chosen ticks as have room, unless most of them are names."""
     from matplotlib.ticker import FixedLocator
 
     for axis, across in ((ax.xaxis, True), (ax.yaxis, False)):
@@ -155,5 +155,5 @@ def _thin_ticks(ax: "Axes", room: float) -> None:
 
 
 def _is_name(label: str) -> bool:
-    """Not a number or a formula: it has two letters in a row."""
+    """Return whether a text is no number or formula: it has two letters in a row."""
     return re.search(r"[^\W\d_]{2}", re.sub(r"\$[^$]*\$", "", label)) is not None

@@ -145,7 +145,7 @@ def _verdict(kind: str, why: str) -> dict[str, str]:
 
 
 def _norm(x: np.ndarray) -> float:
-    """Its length, also where squares would underflow."""
+    """Return the length of a vector, also where squares would underflow."""
     largest = float(np.abs(x).max(initial=0.0)) or 1.0
     return largest * float(np.linalg.norm(x / largest))
 
@@ -155,7 +155,7 @@ def _percent(part: float) -> str:
 
 
 def _reach(values: np.ndarray, T: float) -> np.ndarray:
-    """The distance that a unit gradient moves along each eigenvector in the time T."""
+    """Return the distance that a unit gradient moves along each eigenvector in the time T."""
     stiff = values * T > STIFF
     return np.where(stiff, 1.0 / np.where(stiff, values, 1.0), T)
 
@@ -217,7 +217,7 @@ def invariant_drifts(problem: Problem, ends: Parameters) -> dict[str, float]:
 
 
 def sizes_of(problem: Problem, start: Parameters, last: Parameters) -> dict[str, float]:
-    """The size of each parameter, to which movements are relative: its larger norm of both; of scores at least 1.
+    """Return the size of each parameter: its larger norm at both ends; for scores at least 1.
 
     Scores of 1 are large for every map but those that do not feel their scale.
     """

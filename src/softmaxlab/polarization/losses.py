@@ -223,7 +223,7 @@ def _rows(output: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a loss is built: the fields of a problem it needs, and those it may have.
+    """The way to build a loss: the fields of a problem that it needs, and those that it may have.
 
     `along_beta` says that its gradient is along β* whatever the output.
     """

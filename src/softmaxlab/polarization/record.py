@@ -1,4 +1,4 @@
-"""From parameters over time to the arrays of a result: weights, loss, u = Vᵀβ*. Flow and Descent share it.
+"""The arrays of a result, from parameters over time: weights, loss, u = Vᵀβ*. Flow and Descent share it.
 
 Values that would take too much memory are kept at the first and the last time only, on an axis called "end":
 `result["V"][-1]` is the last one either way, and `notes["V"]` says so.

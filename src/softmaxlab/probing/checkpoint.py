@@ -78,7 +78,7 @@ def fingerprint(files: list[Path]) -> tuple[str, str]:
 
 
 def first_line(error: Exception) -> str:
-    """What an error of another library says first: ours take one line."""
+    """Return the first line of an error of another library: our messages take one line."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 

@@ -11,13 +11,13 @@ DEFINITIONS = {
     "sparsity": f"largest weight of a row over the row's total; {_POOLED}",
     "sink": f"weight on the sequence's first token over the row's total, 0 outside a window; {_POOLED}",
     "entropy": f"Σ −w log w in nats, of |w|/Σ|w| for unnormalised maps, a learned sink as one more term; {_POOLED}",
-    "entropy_normalised": "entropy over the log of the number of visible keys, mean as above; 1 for uniform attention",
-    "effective_keys": "(Σ|w|)²/Σw² of a row, mean as above: the number of keys a head reads",
-    "keys_above": f"number of keys with more than {KEY_SHARE} of the row's total, mean as above",
-    "total": "Σw of a row over real keys, mean as above; 1 for softmax, less with a learned sink or softmax-1",
-    "empty": "share of the queries that give no key any weight; they are left out of the means but that of `total`",
+    "entropy_normalised": "entropy over the log of the number of visible keys, mean over queries; 1 if uniform",
+    "effective_keys": "(Σ|w|)²/Σw² of a row, mean over queries: the number of keys a head reads",
+    "keys_above": f"number of keys with more than {KEY_SHARE} of the row's total, mean over queries",
+    "total": "Σw of a row over real keys, mean over queries; 1 for softmax, less with a learned sink or softmax-1",
+    "empty": "share of the queries that give no key any weight; all means but that of `total` leave them out",
     "sink_value": "‖v_0‖ of the first token's value over the mean ‖v‖ of the sequence; mean over sequences",
-    "sink_output": "‖w_0 v_0‖/‖Σ w v‖: how much of the head's output the first token's value is; mean as above",
+    "sink_output": "‖w_0 v_0‖/‖Σ w v‖: how much of the head's output the first token's value is; mean over queries",
     "sink_sequences": (
         "share of the sequences in which α_0 > ε, with α_k the mean weight on key k over the queries that see it"
     ),
@@ -25,7 +25,7 @@ DEFINITIONS = {
         "largest score that a counted query gives a visible key, scaled, with bias and soft cap: what QK-clipping "
         "watches; not a mean, so without a standard error"
     ),
-    "first_layer, last_layer": "of a sink: the first and the last layer in which its position and token are a sink",
+    "first_layer, last_layer": "the first and the last layer in which the position and token of a sink are a sink",
     ERROR: "standard error of the mean, with sequences as the independent samples",
     f"…{SAMPLING}": "standard error that comes from measuring a sample of the queries (queries=N) instead of all",
     "sink keys": f"keys with α_k > ε that at least {SINK_VISIBILITY:.0%} of the queries see",

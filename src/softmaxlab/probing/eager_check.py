@@ -1,4 +1,4 @@
-"""Is the streaming measurement right? Compare it with the weights that the model's own eager attention returns."""
+"""Check the streaming measurement against the weights that the model's own eager attention returns."""
 
 import math
 from typing import Any
@@ -31,7 +31,7 @@ def check_against_eager(model: nn.Module, batches: list[Batch], eps: float) -> d
 
 
 def longest_checked(heads: int) -> int:
-    """How many tokens of a sequence eager attention can take at once within MEMORY."""
+    """Return how many tokens of a sequence eager attention can take at once within MEMORY."""
     return int((MEMORY / (COPIES * heads)) ** 0.5)
 
 

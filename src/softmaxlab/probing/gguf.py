@@ -44,7 +44,7 @@ def demo_file() -> Path:
 
 
 def cache_folder() -> Path:
-    """Where copies are kept: $XDG_CACHE_HOME/softmaxlab, or ~/.cache/softmaxlab."""
+    """Return the folder of copies: $XDG_CACHE_HOME/softmaxlab, or ~/.cache/softmaxlab."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "softmaxlab"
 
 
@@ -70,7 +70,7 @@ def converted(file: Path, label: str) -> Path:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """transformers without its bars and load reports, for the time of the block."""
+    """Switch off the bars and load reports of transformers until the block ends."""
     messages = transformers().utils.logging
     level, bars = messages.get_verbosity(), messages.is_progress_bar_enabled()
     messages.set_verbosity_error()

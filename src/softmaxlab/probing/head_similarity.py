@@ -1,4 +1,4 @@
-"""How alike the heads of a layer are, in what they look at and in what they write.
+"""Measure how alike the heads of a layer are, in what they look at and in what they write.
 
     weights  cos(w_h, w_h')   over all weights w_ij of queries i that are not padding
     outputs  cos(o_h, o_h')   over the heads' parts o_h = W_O^h Σ_j w_ij v_j of the hidden state, same queries

@@ -37,7 +37,7 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 
 def device_of(model: nn.Module) -> torch.device:
-    """Where a model takes its inputs. The weights of an offloaded one are nowhere; the first hook that knows says."""
+    """Return where a model takes its inputs; for an offloaded model the first hook that knows its device decides."""
     top = root(model)
     for module in top.modules():
         place = getattr(getattr(module, "_hf_hook", None), "execution_device", None)
@@ -67,7 +67,7 @@ def _check_ids(model: nn.Module, batch: Batch) -> None:
 
 
 def longest(model: nn.Module) -> int | None:
-    """How many tokens a model can run; None if nothing in it says so."""
+    """Return how many tokens a model can run; None if nothing in it says so."""
     top = root(model)
     limit = getattr(top.config.get_text_config(), "max_position_embeddings", None)
     for name, module in top.named_modules():  # RoBERTa counts positions from behind its padding index

@@ -141,7 +141,7 @@ def _find(name: str, revision: str | None) -> tuple[Path, Path | None]:
 
 
 def _kind(config: dict[str, Any]) -> str:
-    """By the class that saved the checkpoint; without one, by the model's type."""
+    """Return the kind of a model, by the class that saved the checkpoint or else by the model's type."""
     tables = {kind: getattr(transformers().models.auto.modeling_auto, table) for kind, (_, table) in KINDS.items()}
     model_type, classes = config["model_type"], config.get("architectures") or []
     if classes:
@@ -150,7 +150,7 @@ def _kind(config: dict[str, Any]) -> str:
 
 
 def _tokenizer(folder: Path, kind: str):
-    """Read before the weights, so that a folder without one is refused at once."""
+    """Read the tokenizer, before the weights, so that a folder without one is refused at once."""
     library = transformers()
     if _model_class(folder, kind).main_input_name == "input_ids":
         if not any(path for pattern in TOKENIZERS for path in folder.glob(pattern)):

@@ -1,4 +1,4 @@
-"""Does measuring leave the model as it is? Compare its output on one batch with and without us."""
+"""Check that measuring leaves the model as it is: compare its output on one batch with and without measuring."""
 
 from typing import Any
 

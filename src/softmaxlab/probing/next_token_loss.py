@@ -79,7 +79,7 @@ def plus_minus(se: float | None, digits: int = 4) -> str:
 
 
 def change(before: Loss, after: Loss) -> Change:
-    """What a change of the model did to the loss of the same sequences."""
+    """Return by how much a change of the model moved the loss of the same sequences."""
     if not np.array_equal(before.n, after.n):
         raise SpecError("before and after must be losses of the same sequences; they predict different tokens")
     S = after.S - before.S
@@ -100,7 +100,7 @@ def loss(model: nn.Module, batches: Iterable[Any]) -> Loss:
 
 
 def lacks_loss(model: nn.Module) -> str:
-    """Why a model has no next-token loss; empty if it has one."""
+    """Return why a model has no next-token loss; empty if it has one."""
     top = root(model)
     name = type(top).__name__
     if not top.can_generate():

@@ -73,7 +73,7 @@ class SwapOption:
 
 @dataclass(frozen=True)
 class ProbeOptions:
-    """Which model is measured on which text, how, and what else is done with it.
+    """The model and the text of a probe, how they are measured, and what else is done with the model.
 
     `compare`, `swap` and `revisions` are measured as further subjects; `attention` names heads (layer, head) whose
     patterns are kept; `mitigate`, `prune` and `check` add parts to the report; `layers` limits the printed table.
@@ -135,7 +135,7 @@ class ProbeOptions:
         return any(swap.is_calibrated for swap in self.swap) or self.mitigate is not None or self.prune is not None
 
     def settings(self) -> dict[str, Any]:
-        """What the report records of these options, as JSON values."""
+        """Return what the report records of these options, as JSON values."""
         single = {name: getattr(self, name) for name in RECORDED}
         lists = {"compare": list(self.compare), "revisions": list(self.revisions)}
         return single | lists | {"swap": [str(swap) for swap in self.swap]}
@@ -195,7 +195,8 @@ def parse_swaps(texts: Sequence[str], bias: str | None) -> tuple[SwapOption, ...
         map, own = ":".join([base, *more[:parameters]]), more[parameters:]
         is_shared = len(texts) == 1 or (not own and MAPS[map].takes_bias)
         is_used = is_used or is_shared
-        swaps.append(SwapOption(map, _parse_bias(":".join(own) if own else bias if is_shared else None)))
+        named, option = (":".join(own), f"--swap {text}") if own else (bias if is_shared else None, "--bias")
+        swaps.append(SwapOption(map, _parse_bias(named, option)))
     if bias is not None and not is_used:
         raise SpecError(f"--bias {bias} belongs to --swap MAP, for a map that takes one and has none of its own")
     for swap in swaps:
@@ -204,12 +205,12 @@ def parse_swaps(texts: Sequence[str], bias: str | None) -> tuple[SwapOption, ...
     return tuple(swaps)
 
 
-def _parse_bias(text: str | None) -> float | str | None:
+def _parse_bias(text: str | None, option: str) -> float | str | None:
     """Read a number, or the name of a bias."""
     try:
         number = float(text) if text is not None else None
     except ValueError:
         return text
     if number is not None and not math.isfinite(number):
-        raise SpecError(f"--bias must be finite, got {text}")
+        raise SpecError(f"{option}: a bias must be finite, got {text}")
     return number

@@ -66,9 +66,9 @@ def massive(activations: pandas.DataFrame) -> pandas.DataFrame:
 
 def _cache_sentence(tables: HeadTables, token_text: TokenText | None) -> str:
     if tables.profile.empty:
-        return "KV cache: not known, the fast statistics leave out which keys are sinks."
+        return "KV cache: not known, because the fast statistics leave out which keys are sinks."
     if tables.sinks.empty:
-        return f"KV cache: no key is a sink (mean weight > {tables.eps:g}) of any head, so none must be kept."
+        return f"KV cache: no key is a sink (mean weight > {tables.eps:g}) of any head, so no key must be kept."
     kept, later = kept_positions(tables.sinks), tables.sinks.query("position > 0")
     tokens = ", ".join(_name(id, token_text) for id in sink_tokens(later)[:SHOWN_TOKENS])
     rest = f"behind position 0 some sequences have sinks at {tokens}" if len(later) else "no other position is a sink"
@@ -80,7 +80,7 @@ def _cache_sentence(tables: HeadTables, token_text: TokenText | None) -> str:
 
 def _massive_sentence(activations: pandas.DataFrame, token_text: TokenText | None) -> str:
     if activations.empty:
-        return "Massive activations: not known, no layer was measured."
+        return "Massive activations: not known, because no layer was measured."
     layers = massive(activations)
     unseen = activations.attrs.get("unseen", [])
     if layers.empty and unseen:
@@ -111,7 +111,7 @@ def ranges(layers: Iterable[int]) -> str:
 def _dormant_sentence(heads: pandas.DataFrame, eps: float) -> str:
     chosen, known = dormant(heads, eps), heads["sink_output"].notna() if "sink_output" in heads else []
     if not any(known):
-        return "Dormant heads: not known, the outputs of the heads were not measured."
+        return "Dormant heads: not known, because the outputs of the heads were not measured."
     if chosen.empty:
         rest = "" if all(known) else f"; not known for {len(known) - sum(known)} of {len(known)} heads"
         return f"Dormant heads: none whose output is mostly the first token's value{rest}."

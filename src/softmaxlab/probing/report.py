@@ -58,7 +58,7 @@ class ProbeReport:
 
     @property
     def about(self) -> str:
-        """What was measured, for titles."""
+        """Return a phrase on what was measured, for titles."""
         text = Path(self.text["name"]).name
         return f"{short_label(self.model['name'])} on {self.text['amount'].rstrip(',')} of {text}"
 
@@ -88,7 +88,7 @@ class ProbeReport:
 
     @property
     def tokens(self) -> pandas.DataFrame:
-        """Which tokens of which sequences are sinks or massive in the first subject, by layer, with their text."""
+        """Return the tokens that are sinks or massive in the first subject, by layer and sequence, with their text."""
         table = self.subjects[0].tables.tokens_by_layer
         if table.empty:
             return table
@@ -156,7 +156,7 @@ class ProbeReport:
         ]
 
     def _kv_cache(self) -> dict[str, Any]:
-        """Which keys a cache should keep: positions for all heads, and every sink key by layer and head."""
+        """Return the keys that a cache should keep: positions for all heads, and every sink key by layer and head."""
         tables = self.subjects[0].tables
         if tables.profile.empty:
             return {"known": False, "keep_positions": [], "heads_of_position": {}, "sinks": []}

@@ -29,7 +29,7 @@ Row = dict[str, Tensor]  # model inputs of one sequence [T], or of a batch [B, T
 
 @dataclass(frozen=True)
 class SamplingOptions:
-    """How much text is read, and how it is cut."""
+    """The amount of text that is read, and how it is cut."""
 
     length: int | None
     samples: int
@@ -59,12 +59,12 @@ class ProbeInputs:
 
     @property
     def amount(self) -> str:
-        """How much text is measured, in words."""
+        """Return in words how much text is measured."""
         return _amount(self.lengths, self.length)
 
     @property
     def calibration_amount(self) -> str:
-        """How much text is fitted on, in words."""
+        """Return in words how much text is fitted on."""
         return _amount(self.calibration_lengths, self.length)
 
     def has_same_tokens(self, other: "ProbeInputs") -> bool:
@@ -133,7 +133,7 @@ def _pieces(loaded: Loaded, corpus: Corpus, length: int, options: SamplingOption
 
 
 def _free_starts(taken: list[int], body: int, end: int) -> list[int]:
-    """Where pieces of `body` tokens fit before, between and behind those that are taken."""
+    """Return where pieces of `body` tokens fit before, between and behind those that are taken."""
     gaps = zip([0, *(start + body for start in taken)], [*taken, end])
     return [start for begin, stop in gaps for start in range(begin, stop - body + 1, body)]
 

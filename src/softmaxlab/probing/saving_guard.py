@@ -1,4 +1,4 @@
-"""What `save_pretrained` does while a model is changed: write the change as well, or refuse."""
+"""Guard `save_pretrained` while a model is changed: write the change as well, or refuse."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager

@@ -280,8 +280,9 @@ class ProbeSession:
         closed = (gap - left) / gap if gap > 0 else math.nan
         tokens = [self.report.token_text(token) for token in getattr(folded, "tokens", ())]
         part = {"method": method, "rows": rows, "gap_closed": closed, "tokens": tokens}
-        who = f"Int8 with one scale per tensor costs {gap:+.3f} nats, per token and channel {fine:+.3f}: "
-        who += "the mitigation is for kernels with one scale per tensor." if gap > fine else "none is needed here."
+        costs = f"Int8 with one scale per tensor costs {gap:+.3f} nats, per token and channel {fine:+.3f}"
+        needs = "the mitigation is for kernels with one scale per tensor" if gap > fine else "no mitigation is needed"
+        who = f"{costs}: {needs}."
         self.report.parts["mitigation"] = part | {"nothing": _why_nothing(folded, gap), "who": who}
 
     def _prune(self) -> None:
@@ -297,7 +298,7 @@ class ProbeSession:
 
 
 def _why_nothing(folded: Prefix | Constants | LearnedSinks, gap: float) -> str:
-    """Why there is nothing to fold or to close; empty if there is."""
+    """Return why there is nothing to fold or to close; empty if there is."""
     if isinstance(folded, Constants) and not any(bool(part.heads.any()) for part in folded.constants.values()):
         return f"nothing to fold: no head has a sink score above {SINK_EPS:g} on the text fitted on"
     return "" if gap > 0 else "nothing to close: int8 costs this model nothing on this text"

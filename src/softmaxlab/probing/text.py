@@ -199,7 +199,7 @@ def around(special: Special, bos: Bos) -> tuple[tuple[int, ...], tuple[int, ...]
 
 
 def starts(tokens: int, body: int, samples: int, seed: int) -> list[int]:
-    """Where the pieces begin: every placement without overlap is equally likely."""
+    """Return where the pieces begin: every placement without overlap is equally likely."""
     free = tokens - samples * body
     gaps = generator(seed, "sequences").choice(free + samples, samples, replace=False)
     return [int(gap) + i * (body - 1) for i, gap in enumerate(sorted(gaps))]

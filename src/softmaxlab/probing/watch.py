@@ -21,7 +21,7 @@ from softmaxlab.measure.thresholds import SINK_EPS
 from softmaxlab.probing.streaming.activations import Activations
 from softmaxlab.probing.streaming.attach import SiteState, attached, check_of
 from softmaxlab.probing.streaming.call import AttentionCall
-from softmaxlab.probing.streaming.eager import capture_weights, eager_sites, with_known_axes
+from softmaxlab.probing.streaming.eager import capture_weights, eager_sites, lacks_learned_sink, with_known_axes
 from softmaxlab.probing.streaming.fast import fast_sums
 from softmaxlab.probing.streaming.output_check import OutputCheck
 from softmaxlab.probing.streaming.output_gates import OutputGates
@@ -121,7 +121,8 @@ class watch:
 
     @property
     def logits(self) -> dict[str, Any] | None:
-        """How far the output moved in the first pass: relative difference, what is allowed, and over how many tokens.
+        """Return how far the output moved in the first pass: relative difference, what is allowed, and over how many
+        tokens.
 
         None before the first pass, without a comparison, and for a block inside one that has compared already.
         """
@@ -149,7 +150,7 @@ class watch:
         return profile_table(self._measured(kind))
 
     def sinks(self, kind: Literal["self", "cross"] = "self") -> pandas.DataFrame:
-        """Which keys are sinks: layer, head, position, token, and the share of sequences in which α_k > eps."""
+        """Return the keys that are sinks: layer, head, position, token, and the share of sequences with α_k > eps."""
         return sinks_table(self._measured(kind))
 
     def activations(self) -> pandas.DataFrame:
@@ -157,7 +158,7 @@ class watch:
         return self._activations.table()
 
     def tokens(self) -> pandas.DataFrame:
-        """Which tokens of which sequences are sinks or massive, by layer; needs `tokens=True`."""
+        """Return the tokens of each sequence that are sinks or massive, by layer; needs `tokens=True`."""
         if not self._keeps_tokens:
             raise SpecError("tokens are kept by watch(model, tokens=True)")
         parts = []
@@ -210,6 +211,11 @@ class watch:
     def _add_weights(self, site: Site, weights: Tensor) -> None:
         if self._tracker.running(site):
             weights = with_known_axes(site, weights, None if site.cross else self._tracker.batch(site))
+            if lacks_learned_sink(site.module, weights):
+                raise SpecError(
+                    f"{site.name} ({type(site.module).__name__}) returns weights without its learned sink, so total "
+                    "and entropy would be those of another model: measure it without eager=True (--eager, --check)"
+                )
             B, H, rows, keys = weights.shape
             layout = self._tracker.layout(site, (B, H, rows, keys), None, weights.device)
             self._tally(site).add(pattern_sums(weights, layout, hasattr(site.module, "sinks")), layout)

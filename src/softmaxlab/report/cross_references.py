@@ -1,4 +1,4 @@
-"""Which claims and errata speak of which figure: those that name it by its id, and those that it names."""
+"""Link figures with the claims and errata about them: those that name a figure by its id, and those that it names."""
 
 from collections.abc import Iterable
 

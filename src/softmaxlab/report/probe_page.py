@@ -99,7 +99,7 @@ def _parts(parts: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
 
 
 def _origin(document: dict[str, Any]) -> list[list[str]]:
-    """What is needed to do it again: name, value."""
+    """Return what is needed to repeat the probe: name, value."""
     sections = ("model", "text", "settings", "versions")
     pairs = [(f"{section} {key}", value) for section in sections for key, value in document[section].items()]
     return [

@@ -79,7 +79,7 @@ def sink_map(report: ProbeReport) -> "Figure":
 
 
 def sparsity_histogram(report: ProbeReport) -> "Figure":
-    """How sparse heads are: share of the heads in each bin."""
+    """Draw how sparse heads are: the share of the heads in each bin."""
     figure, ax = _axes()
     means = [row["sparsity"] for row in report.summaries()]
     for i, (subject, mean) in enumerate(zip(report.subjects[:LINES], means)):

@@ -10,11 +10,11 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from softmaxlab.core.files import remove_abandoned
+from softmaxlab.core.files import check_writable, remove_abandoned
 from softmaxlab.core.pool import Died, Work, cores, run_all
 from softmaxlab.core.progress import Progress
 from softmaxlab.core.store import Store
-from softmaxlab.errors import SpecError, unknown
+from softmaxlab.errors import unknown
 from softmaxlab.papers.claim import Check, Claim
 from softmaxlab.papers.figure import FigureSpec
 from softmaxlab.papers.index import CLAIMS, FIGURES
@@ -43,12 +43,12 @@ class Reproduction:
 
     @cached_property
     def checks(self) -> dict[str, Check | None]:
-        """None where a claim could not be judged."""
+        """Return the checks; None where a claim could not be judged."""
         return {id: self.judged[id].check(claim) for id, claim in self.claims.items()}
 
     @property
     def failures(self) -> list[str]:
-        """What did not come out as we promise: figures drawn, verdicts as stored, the probe made or known to miss."""
+        """Return what is not as promised: figures drawn, verdicts as stored, the probe made or known to be missing."""
         wrong = [id for id, check in self.checks.items() if check is None or not check.ok]
         probe = [PROBE] if self.probed is not None and self.probed.error else []
         return [id for id, drawn in self.drawn.items() if not drawn.ok] + wrong + probe
@@ -62,7 +62,7 @@ class Reproduction:
         return f"{self.counts()}; {self.seconds:.0f} s; report: {self.index}{failed}"
 
     def counts(self) -> str:
-        """How many figures, and how many claims of each verdict."""
+        """Return how many figures there are, and how many claims of each verdict."""
         verdicts = Counter(str(c.verdict) if c else "not judged" for c in self.checks.values())
         by_verdict = ", ".join(f"{n} {verdict}" for verdict, n in verdicts.items())
         expected = sum(c is not None and c.ok for c in self.checks.values())
@@ -77,8 +77,8 @@ def reproduce(preset: str, out: str, report: str, jobs: int | None = None, probe
     if preset not in PRESETS:
         raise unknown("preset", preset, PRESETS)
     began, folder = time.monotonic(), Path(report)
-    Store(out)  # refuses a file in place of the folder, before any work
-    _check_folder(folder)
+    Store(out).check_writable()
+    check_writable(folder, f"the report {folder}")
     specs, drawn = _specs(preset)
     drawn |= {id: record for id, spec in specs.items() if (record := drawn_already(spec, out, folder / id))}
     judged = {
@@ -98,13 +98,6 @@ def reproduce(preset: str, out: str, report: str, jobs: int | None = None, probe
     done = Reproduction(preset, dict(FIGURES), dict(CLAIMS), drawn, judged, probed, seconds, folder / "index.html")
     pages.write(done, folder, Path(out))
     return done
-
-
-def _check_folder(report: Path) -> None:
-    """Refuse a file in the place of the report's folder, or of one above it."""
-    nearest = next(path for path in (report, *report.parents) if path.exists())
-    if not nearest.is_dir():
-        raise SpecError(f"report {str(report)!r} cannot be written: {nearest} is a file, expected a folder")
 
 
 def _written(specs: Iterable[str], out: str, report: Path, probe: Probe | None) -> set[Path]:
@@ -127,13 +120,13 @@ def _specs(preset: str) -> tuple[dict[str, FigureSpec], dict[str, FigureRecord]]
 
 
 def _figures_left(specs: dict[str, FigureSpec], out: str, folder: Path) -> dict[str, Work]:
-    """The longest first, so that no core waits in the end."""
+    """Return the figures that are left, the longest first, so that no core waits at the end."""
     ordered = sorted(specs, key=lambda id: -_stated_seconds(specs[id]))
     return {f"figure {id}": partial(tasks.draw, specs[id], out, folder / id) for id in ordered}
 
 
 def _stated_seconds(spec: FigureSpec) -> float:
-    """What the figure says its quick preset takes; the longest at quick are the longest at paper too."""
+    """Return the seconds stated for the quick preset; the longest at quick are the longest at paper too."""
     match = re.search(r"(\d+) (s|min)", spec.cost[spec.shown_at("quick")])
     return float(match[1]) * (60 if match[2] == "min" else 1) if match else 0.0
 

@@ -1,4 +1,4 @@
-"""From scores to the weights of all heads together, and back: the closed-form gradient of a sample's loss.
+"""The weights of all heads together from scores, and back: the closed-form gradient of a sample's loss.
 
     w_l = (1/H) Σ_h σ(χ, b, v; h)_l,    the sample's loss is res·U with res = w − e_1,
     U = res in the population (D → ∞), U = (X Xᵀ/D) res at finite D, held fixed when differentiating:

@@ -35,7 +35,7 @@ class OrderParameters(Record):
     @model_validator(mode="before")
     @classmethod
     def _given(cls, fields: Any) -> Any:
-        """None is the same as not given."""
+        """Leave out arguments that are None: they are the same as arguments not given."""
         return {n: value for n, value in fields.items() if value is not None} if isinstance(fields, dict) else fields
 
     @model_validator(mode="after")
@@ -62,7 +62,7 @@ class OrderParameters(Record):
 
     @classmethod
     def at(cls, result: Result, row: int = -1) -> Self:
-        """The order parameters at one recorded time, the last if not told, of a result of Flow or SGD."""
+        """The order parameters at one recorded time of a result of Flow or SGD; the last time if `row` is not given."""
         if not isinstance(result, Result) or result.axes.get("m") != ("tau", "head", "feature"):
             kind = type(result).__name__
             if isinstance(result, Result):

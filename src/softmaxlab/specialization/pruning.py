@@ -1,4 +1,4 @@
-"""Which heads are needed: remove them one by one, always the one whose loss costs least, and rescale the rest.
+"""Find the heads that are needed: remove them one by one, always the one whose loss costs least, and rescale the rest.
 
 The paper rescales "to keep constant the amplitude of the attention scores", which can be read in three ways, and for
 Bayes-softmax the reading decides the outcome (docs/errata.md). With A the heads kept, of H:

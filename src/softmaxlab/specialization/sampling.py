@@ -79,7 +79,7 @@ class Samples:
 
 
 def _cuts(numbers: int, samples: int) -> np.ndarray:
-    """Where samples of so many numbers each are cut, to have chunks small enough for a core's cache."""
+    """Return where samples of so many numbers each are cut into chunks small enough for a core's cache."""
     parts = min(max(1, round(numbers * samples / CHUNK)), samples)
     return np.linspace(0, samples, parts + 1).astype(int)
 
@@ -265,7 +265,7 @@ def _groups(F: int) -> Iterator[list[SignedPermutation]]:
 
 
 def _moved_atoms(S: SignedPermutation, theta: np.ndarray, P: np.ndarray) -> np.ndarray | None:
-    """Which atom each one becomes under S, or None if S changes the prior."""
+    """Return which atom each atom becomes under S, or None if S changes the prior."""
     order, signs = S
     gaps = np.abs((theta[:, order] * signs)[:, None] - theta).max(axis=2)
     moved = gaps.argmin(axis=1)

@@ -138,7 +138,7 @@ def right_token(table: "Table", of: str = "forecast") -> float:
 
 
 def time_error(table: "Table", of: str = "forecast") -> float:
-    """Median |log₂(forecast/actual)| of the heads that get a sink after what is known, and are told to."""
+    """Return the median |log₂(forecast/actual)| of heads that get a sink after the known steps and are forecast to."""
     off = _octaves(table, of)
     return float(np.median(np.abs(off))) if len(off) else np.nan
 
@@ -155,7 +155,7 @@ def _octaves(table: "Table", of: str) -> np.ndarray:
 
 
 def timed(table: "Table", of: str = "forecast") -> "Table":
-    """Heads that have both times."""
+    """Return the heads that have both times."""
     return table.loc[(table["share"] > SINK) & (table["step"] > KNOWN) & np.isfinite(table[f"{of}_step"])]
 
 
@@ -218,7 +218,7 @@ def range_of_few(measure: Measure, table: "Table", each: int) -> tuple[float, fl
 
 
 def _places(table: "Table") -> dict[Any, np.ndarray]:
-    """Where the rows of each run are; a run begins with its map."""
+    """Return where the rows of each run are; a run begins with its map."""
     return dict(table.reset_index(drop=True).groupby(RUN).indices)
 
 

@@ -53,7 +53,7 @@ def _disturbed(gradient: np.ndarray, drawn: np.ndarray, noise: float) -> np.ndar
 
 
 class _Optimizer:
-    """torch's rules for the four optimizers."""
+    """The four optimizers, by the rules of torch."""
 
     def __init__(self, spec: Descent, parameters: list[np.ndarray]):
         self.spec = spec

@@ -86,7 +86,7 @@ def _descent(setting: Setting, lr: float, steps: int, seed: int) -> Descent:
 
 
 def boundaries(lr: np.ndarray, right: np.ndarray) -> tuple[float, float] | None:
-    """Where the share of right runs falls through one half, and where it last rises through it again.
+    """Return where the share of right runs falls through one half, and where it last rises through it again.
 
     By straight lines in log lr. NaN for a side on which it is below one half to the end of the grid; None if it nowhere
     is.

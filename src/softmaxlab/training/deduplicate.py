@@ -30,14 +30,14 @@ class Prefixes:
 
     @classmethod
     def of(cls, numbers: Tensor) -> "Prefixes":
-        """From numbers [B, T], equal where prefixes are (`prefix_numbers`)."""
+        """Return the prefixes of numbers [B, T] that are equal where prefixes are (`prefix_numbers`)."""
         different, index = torch.unique(numbers, return_inverse=True)
         return cls(index, first_places(index, len(different)))
 
 
 @dataclass(frozen=True)
 class Places:
-    """Where a block reads and writes: its rows stand at index [B, T], it is asked for queries `wanted`.
+    """The places where a block reads and writes: its rows stand at index [B, T], and it computes the queries `wanted`.
 
     Without an index every place has a row of its own, [B, T, d]. With `kept`, only these of the B·T results are needed.
     """
@@ -97,7 +97,7 @@ def one_of_each(part: Tensor, numbers: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def first_places(index: Tensor, count: int) -> Tensor:
-    """Where each of the numbers below `count` first stands in index, flattened."""
+    """Return where each of the numbers below `count` first stands in index, flattened."""
     places = torch.arange(index.numel(), device=index.device)
     return places.new_full((count,), index.numel()).scatter_reduce(0, index.flatten(), places, "amin")
 

@@ -20,7 +20,7 @@ def cost_of(spec: Record) -> float | None:
 
 
 def in_order(specs: Mapping[str, Spec], ranks: Mapping[str, int]) -> dict[str, Spec]:
-    """Rank by rank, seed by seed, and then the longest first; as they are if one of them knows no cost."""
+    """Sort specs rank by rank, seed by seed, the longest first; leave them as they are if a cost is unknown."""
     costs = {key: cost_of(spec) for key, spec in specs.items()}
     if None in costs.values():
         return dict(specs)
@@ -43,7 +43,7 @@ class Seconds:
         return seconds
 
     def add(self, cells: Mapping[str, Any]) -> None:
-        """A row whose spec can be built and knows its cost; of others nothing is known."""
+        """Add a row whose spec can be built and knows its cost; other rows say nothing."""
         try:
             spec = spec_of(cells)
         except (SpecError, KeyError, TypeError, ValueError):

@@ -80,12 +80,12 @@ def through_time(task: Task, weights: Tensor) -> dict[str, Tensor]:
 
 
 def _counted(task: Task, weights: Tensor) -> Tensor:
-    """The queries that count."""
+    """Return which queries count."""
     return weights[..., task.queries(), :]
 
 
 def _empty(rows: Tensor) -> Tensor:
-    """Which rows have no weight at all."""
+    """Return which rows have no weight at all."""
     return (rows == 0).all(dim=-1)
 
 

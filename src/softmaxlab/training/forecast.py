@@ -118,7 +118,7 @@ def _layer_forecast(track: Track, spec: Run, layer: int) -> "pandas.DataFrame":
 
 
 def _followed(spec: Run, a: np.ndarray, u: np.ndarray, since: float) -> list[tuple[int, float, float]]:
-    """Where the flow leads scores a [head, key] from a step to the end of the run, with drive κu.
+    """Return where the flow leads scores a [head, key] from a step to the end of the run, with drive κu.
 
     Of each head the token, its share, and the step of passing 0.9.
     """

@@ -150,7 +150,7 @@ class Transformer(nn.Module):
     def logits(
         self, pairs: Tensor, index: Tensor, wanted: slice, trace: Trace | None = None, prefixes: Prefixes | None = None
     ) -> Tensor:
-        """From what a training loop finds out once for all its data. A trace is of every place, so without prefixes."""
+        """Return the logits from rows and prefixes that a training loop finds out once. A trace is without prefixes."""
         x = self.embed(pairs)
         later, kept = (None, None) if prefixes is None else (prefixes.index, prefixes.place)
         before_last = Places(index, EVERYWHERE, kept)

@@ -75,7 +75,7 @@ def status(asked: Sequence[tuple[str, Spec]], sources: Mapping[str, Rows], serve
 
 
 def _groups(asked: dict[str, Spec], lacking: dict[str, Spec], seconds: Seconds) -> list[dict[str, Any]]:
-    """By the fields that vary, without those within a panel; nothing if there are too many."""
+    """Return groups by the fields that vary, without those within a panel; none if there are too many."""
     cells = {key: fields(spec) for key, spec in asked.items()}
     names = [name for name in dict.fromkeys(n for each in cells.values() for n in each) if name not in NOT_PANELS]
     varying = [name for name in names if len({str(each.get(name)) for each in cells.values()}) > 1]

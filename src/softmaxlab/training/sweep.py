@@ -1,6 +1,5 @@
 """Many runs: those whose results the store does not hold are made, and all of them become one table."""
 
-import os
 import time
 import warnings
 from collections import Counter
@@ -8,12 +7,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from softmaxlab.core.files import check_writable
 from softmaxlab.core.progress import Progress
 from softmaxlab.core.result import Outcome
 from softmaxlab.core.spec import Spec
 from softmaxlab.core.store import Store
 from softmaxlab.core.tables import write_table
-from softmaxlab.errors import SpecError, StoreError
+from softmaxlab.errors import SpecError
 from softmaxlab.training.attempts import FOLDER, record_failure
 from softmaxlab.training.estimate import Seconds, cost_of, in_order
 from softmaxlab.training.executors import Executor, executor_named
@@ -72,7 +72,11 @@ class Sweep:
         ranks: dict[str, int] | None = None,
         serve: bool = False,
     ):
-        self.asked, self.store, self.own = asked, _writable(store), own
+        self.asked, self.store, self.own = asked, Store(store), own
+        self.store.check_writable()
+        for file in (own, table):
+            if file is not None:
+                check_writable(file, f"the table {file}", is_file=True)
         self.file = TableFile(table) if table is not None else None
         self.rows = known(asked, self.store)
         self.rows |= self._elsewhere(serve)
@@ -186,15 +190,3 @@ def missing(asked: list[tuple[str, Spec]], rows: Rows, limit: int | None = None)
         raise SpecError(f"limit must be at least 0, got {limit}")
     without = {key: spec for key, spec in asked if not has_result(rows[key])}
     return dict(list(without.items())[:limit])
-
-
-def _writable(folder: str | Path) -> Store:
-    """The store, refused now if nothing could be kept in it."""
-    store = Store(folder)
-    try:
-        store.root.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StoreError(f"cannot make the store {store.root}: {error}") from error
-    if not os.access(store.root, os.W_OK | os.X_OK):
-        raise StoreError(f"the store {store.root} cannot be written to")
-    return store

@@ -1,4 +1,4 @@
-"""Which runs a sweep asks for: those of a task's preset, or those of a file, in the order in which they are made."""
+"""The runs that a sweep asks for, in the order in which they are made: those of a preset, or those of a file."""
 
 import hashlib
 from collections.abc import Iterable

@@ -35,7 +35,7 @@ def json_value(cell: Any) -> Any:
 
 
 def overview(runs: "pandas.DataFrame") -> "pandas.DataFrame":
-    """Return the runs that were tried: what tells them apart, how they ended, their numbers, the largest of heads."""
+    """Return the runs that were tried: settings that differ, how they ended, numbers, and the largest of heads."""
     columns, tried = list(runs.columns), runs.loc[runs["status"] != NOT_RUN]
     end = columns.index("status")
     fields = [column for column in columns[2:end] if len(set(runs[column])) > 1]

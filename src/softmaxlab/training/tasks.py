@@ -57,7 +57,7 @@ class Task(Record):
         raise NotImplementedError(f"{type(self).__name__} gives no positions")
 
     def drawn_among(self) -> int:
-        """Among how many symbols the tokens of a sample are drawn at once; 0 if one by one."""
+        """Return among how many symbols the tokens of a sample are drawn at once; 0 if one by one."""
         return 0
 
     def weight_elsewhere(self) -> float:
@@ -65,7 +65,7 @@ class Task(Record):
         return 0.0
 
     def queries(self) -> slice:
-        """The queries at which heads are measured: all but the first token, which sees itself alone."""
+        """Return the queries at which heads are measured: all but the first token, which sees itself alone."""
         return slice(1, None)
 
     def causal(self) -> bool:
@@ -73,7 +73,7 @@ class Task(Record):
         return True
 
     def seen(self) -> np.ndarray:
-        """Which keys the queries that are measured see, [query, key]."""
+        """Return which keys the measured queries see, [query, key]."""
         everything = np.ones((self.length(), self.length()), dtype=bool)
         return (np.tril(everything) if self.causal() else everything)[self.queries()]
 
@@ -140,7 +140,7 @@ class Induction(Task):
         return self.aux
 
     def queries(self) -> slice:
-        """Those whose next token is random: not BOS, and not the last two (E.1)."""
+        """Return the queries whose next token is random: not BOS, and not the last two (E.1)."""
         return slice(1, -2)
 
     def arrays(self, draw: np.random.Generator, samples: int) -> tuple[np.ndarray, np.ndarray]:

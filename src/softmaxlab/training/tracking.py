@@ -30,7 +30,7 @@ POINTS = 64  # log-spaced; after rounding some coincide, and more than 40 are le
 
 
 def tracked_steps(steps: int) -> list[int]:
-    """0, the start, then log-spaced up to the last step."""
+    """Return the tracked steps: 0, the start, then log-spaced ones up to the last."""
     return [0, *np.unique(np.geomspace(1, steps, POINTS).round().astype(int)).tolist()]
 
 

@@ -1,4 +1,4 @@
-"""How many of the runs behind Figures 4, 6 and 14 to 21 are in the tables, and how many panels have one.
+"""Count the runs behind Figures 4, 6 and 14 to 21 that are in the tables, and the panels that have one.
 
 A run of the paper counts once, however many figures draw it and whether it was trained to the end, ended when settled,
 or both. README and the report take their numbers from `coverage`.

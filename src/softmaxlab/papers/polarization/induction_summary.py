@@ -7,7 +7,7 @@ from softmaxlab.papers.polarization.sink_runs import ACCURATE, NORMALISED, OTHER
 
 
 def seen_accuracy(result: Result) -> str:
-    """The number of runs that solve the task, and the worst setting."""
+    """Say how many runs solve the task, and name the worst setting."""
     accuracy, runs = result["accuracy"], result["runs"]
     known = np.isfinite(accuracy)
     if not known.any():
@@ -23,7 +23,7 @@ def seen_accuracy(result: Result) -> str:
 
 
 def seen_sinks(result: Result) -> str:
-    """Whether most heads are sinks."""
+    """Say whether most heads are sinks."""
     share = _share(result, np.isfinite(result["share"]))
     if np.isnan(share):
         return _nothing(result, "no run that solves the task has sink scores")
@@ -34,7 +34,7 @@ def seen_sinks(result: Result) -> str:
 
 
 def seen_maps(result: Result) -> str:
-    """In how many pairs of maps the normalised positive one has more sinks."""
+    """Say in how many pairs of maps the normalised positive one has more sinks."""
     names = result["map"]
     shares = {str(map): _share(result, (names == map)[:, None]) for map in names}
     ours, others = ([shares[map] for map in kind if shares.get(map, -1.0) >= 0] for kind in (NORMALISED, OTHERS))

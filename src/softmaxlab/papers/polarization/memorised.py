@@ -1,4 +1,4 @@
-"""The sentence for pictures of classification tasks that have few inputs in all."""
+"""A sentence for pictures of classification tasks that have only a few different inputs."""
 
 from softmaxlab.training import Classification
 

@@ -66,7 +66,7 @@ def _draw_heat(ax: "Axes", result: Result, cells: np.ndarray, other: str, name: 
 
 
 def _draw_winners(ax: "Axes", result: Result, cells: np.ndarray) -> None:
-    """Which token of the order of u(0) wins, at a learning rate below, in and above the window."""
+    """Draw which token in the order of u(0) wins, at a learning rate below, in and above the window."""
     rates = np.unique(result["lr"][cells])
     shown = [rates[0], rates[len(rates) // 2], rates[-1]]
     ranks = np.arange(int(result["p"]))
@@ -121,6 +121,6 @@ def _draw_decay(ax: "Axes", result: Result, base: dict[str, float]) -> None:
 
 
 def _farthest(result: Result, cells: np.ndarray) -> float:
-    """The learning rate that came nearest to its end: GD's largest, at equal steps; Adam's smallest, at most steps."""
+    """Return the learning rate nearest to its end: GD's largest at equal steps, Adam's smallest at most steps."""
     rates = result["lr"][cells]
     return float(rates.min() if result["study"][cells[0]] == "grid" else rates.max())

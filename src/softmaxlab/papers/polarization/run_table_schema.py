@@ -91,7 +91,7 @@ def _arrays(table: "pandas.DataFrame", name: str, source: str) -> "pandas.Series
 
 
 def _array(cell: Any, shape: tuple[int, ...]) -> np.ndarray | None:
-    """None if the cell is not an array of this shape."""
+    """Return the array in a cell; None if it is not an array of this shape."""
     try:
         array = np.array(json.loads(str(cell)), dtype=float)
     except (ValueError, TypeError):

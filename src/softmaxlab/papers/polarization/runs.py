@@ -115,7 +115,7 @@ def where(table: "pandas.DataFrame", mask: Any) -> "pandas.DataFrame":
 
 
 def unlike(table: "pandas.DataFrame", usual: dict[str, Any]) -> str:
-    """Which of a figure's settings no run of a table has: why there may be nothing to draw."""
+    """Return which of a figure's settings no run of the table has: the reason why there may be nothing to draw."""
     missing = [(name, value) for name, value in usual.items() if not len(chosen(table, **{name: value}))]
     settings = ", ".join(f"{name.replace('__', '.')} = {value}" for name, value in missing)
     return f"none of the {len(table)} runs has {settings}" if missing else "no run in the table is one of this figure"

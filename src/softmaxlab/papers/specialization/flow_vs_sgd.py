@@ -118,7 +118,7 @@ def separation(m: np.ndarray) -> np.ndarray:
 
 
 def first_time(tau: np.ndarray, values: np.ndarray, level: float) -> float:
-    """When `values` first reach a level; NaN if they never do."""
+    """Return when `values` first reach a level; NaN if they never do."""
     return float(tau[np.argmax(values >= level)]) if (values >= level).any() else np.nan
 
 

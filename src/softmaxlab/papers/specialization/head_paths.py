@@ -30,7 +30,7 @@ def finite_times(tau: np.ndarray, *arrays: np.ndarray) -> tuple[np.ndarray, ...]
 
 
 def learnt_at(tau: np.ndarray, path: np.ndarray) -> np.ndarray:
-    """When mean_h |m_hf| first exceeds `LEARNT`, for each f; infinity if never."""
+    """Return when mean_h |m_hf| first exceeds `LEARNT`, for each f; infinity if never."""
     learnt = np.abs(path).mean(axis=1) > LEARNT
     return np.where(learnt.any(axis=0), tau[learnt.argmax(axis=0)], np.inf)
 
@@ -68,7 +68,7 @@ def count(flags: Iterable[object]) -> str:
 
 
 def span(values: Iterable[float], form: str = "g") -> str:
-    """From the least finite value to the largest; "never" if there is none."""
+    """Return the least and the largest finite value as "a to b"; "never" if there is none."""
     finite = [float(value) for value in values if np.isfinite(value)]
     ends = [format(value, form) for value in (min(finite), max(finite))] if finite else ["never"]
     return " to ".join(dict.fromkeys(ends))

@@ -1,4 +1,4 @@
-"""Which engine runs a descent, and the walk from one recorded step to the next.
+"""Choose the engine of a descent, and walk from one recorded step to the next.
 
 An engine is at step 0 when built. `advance(start, stop)` returns the step reached, less than `stop` where the
 parameters or their gradient are not finite or beyond `HUGE`; `strength` is Γ = lr Σγ over the steps made.
@@ -38,7 +38,7 @@ def engine_for(spec: DescentSettings) -> Engine:
 
 
 def kind_of_engine(spec: DescentSettings) -> type[Plain] | type[Reduced] | type[Full]:
-    """Its class."""
+    """Return the class of the engine."""
     if spec.map not in maps.CODES or spec.loss not in losses.CODES:
         return Plain
     plain_descent = spec.optimizer == "gd" and spec.freeze is None
@@ -117,7 +117,7 @@ def _sane(engine: Engine) -> bool:
 
 
 def _accident(engine: Engine, step: int) -> Status:
-    """Why a run ended at `step`."""
+    """Return the status of a run that ended at `step` too early."""
     spec, at, model = engine.spec, engine.parameters(), engine.spec.model_of()
     loss = model.loss(spec.loss_of(), model.forward(spec.map_of(), at)[1])
     slopes = model.velocity(spec.loss_of(), spec.map_of(), at).values()

@@ -101,7 +101,7 @@ class _Objective:
         return float(loss.detach()), slope.numpy()
 
     def blocks(self) -> dict[str, slice]:
-        """Which part of the vector is which tensor."""
+        """Return which part of the vector is which tensor."""
         return {name: slice(a, b) for name, a, b in zip(self.shapes, [0, *self.ends[:-1].tolist()], self.ends.tolist())}
 
     def split(self, rows: np.ndarray) -> dict[str, np.ndarray]:

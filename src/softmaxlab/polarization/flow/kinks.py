@@ -139,7 +139,7 @@ class Cap:
         return {}
 
     def speeds(self, now: Point) -> tuple[np.ndarray, np.ndarray]:
-        """At |Σa| = 1, the speed of |Σa| by the formula below the cap and by the one above."""
+        """Return the speed of |Σa| at |Σa| = 1, by the formula below the cap and by the one above."""
         below = self.side * _total(now.g)
         # above, a′ = g − side ⟨s,g⟩, and s = a on the cap
         return below, below - now.z.shape[-1] * _total(now.z * now.g)

@@ -57,7 +57,7 @@ def log_time_on_grid(strength: np.ndarray, gamma: np.ndarray) -> np.ndarray:
 
 
 def _growth(field: Field, piece: tuple[float, Callable, Any]) -> Growth:
-    """In one mode of the map."""
+    """Return m′ as a function of the strength, in one mode of the map."""
     _, dense, field.kinks = piece
     return lambda strength: field.margin_growth(dense(np.log1p(strength)))
 

@@ -1,1 +1,1 @@
-"""What a change of a model costs: its loss, heads removed, its sink folded, eight bits."""
+"""Change a model and measure the cost: heads removed, its sink folded away, eight bits."""

@@ -30,7 +30,7 @@ def has_learned_sinks(model: nn.Module) -> bool:
 
 
 class LearnedSinks:
-    """Within `with sinks:` the model computes with s'; `save` writes them for where softmaxlab is not installed."""
+    """Inside `with sinks:` the model computes with s'; `save` writes them for use without softmaxlab."""
 
     method = "bias"
 

@@ -1,4 +1,4 @@
-"""Which heads a model needs: remove them one by one, always the one whose loss costs least.
+"""Find the heads that a model needs: remove heads one by one, always the one whose loss costs least.
 
 As in Figure 7 of the specialization paper, there for one layer. Removing a head multiplies its output by 0 and those of
 the heads kept in its layer, A of H, by the same gain:

@@ -56,7 +56,7 @@ def quantised(model: nn.Module, calibration: Iterable[Any] | None = None, scales
 
 
 def lacks_int8(model: nn.Module) -> str:
-    """Why torch has no int8 kernels for a model; empty if it has."""
+    """Return why torch has no int8 kernels for a model; empty if it has."""
     if odd := [name for name, map in linear_maps(model).items() if type(map) is not nn.Linear]:
         return f"{odd[0]} is no plain nn.Linear"
     weights = [map.weight for map in linear_maps(model).values()]

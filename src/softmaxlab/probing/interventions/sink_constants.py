@@ -33,7 +33,7 @@ VALUES = ("mean", "own", "none")
 
 @dataclass(frozen=True, eq=False)
 class Constant:
-    """What stands for the sink at one site: b [H], v [H, D], and in which heads."""
+    """The constants in place of the sink at one site: b [H], v [H, D], and in which heads."""
 
     b: Tensor
     v: Tensor
@@ -169,7 +169,7 @@ class _Means:
 
 
 def _first(layout: SequenceLayout, keys: int) -> Tensor:
-    """Which key is the sequence's first [B, 1, 1, keys]."""
+    """Return a mask [B, 1, 1, keys] of each sequence's first key."""
     return (torch.arange(keys, device=layout.first.device) == layout.first[:, None])[:, None, None]
 
 

@@ -35,7 +35,7 @@ WeightFunction = Callable[[AttentionCall, slice, int], Tensor]  # the weights [B
 
 @dataclass(eq=False)
 class SiteState:
-    """How one site computes, and who observes it."""
+    """The state of one site: how it computes, and who observes it."""
 
     site: Site
     weigh: WeightFunction | None = None  # None: softmax

@@ -47,7 +47,7 @@ class AttentionCall:
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
-        """Of the weights: [B, H, Tq, Tk]."""
+        """Return the shape of the weights: [B, H, Tq, Tk]."""
         B, H, rows, _ = self.q.shape
         return B, H, rows, self.k.shape[2]
 
@@ -83,7 +83,7 @@ class AttentionCall:
         return χ
 
     def hidden(self, rows: slice, keys: int) -> Tensor | None:
-        """Which scores of a tile are hidden; None if none is."""
+        """Return which scores of a tile are hidden; None if none is."""
         if self.mask is not None:
             return is_hidden(self.mask[:, :, rows, :keys])
         if not self.causal:
@@ -165,7 +165,7 @@ def _whole_mask(module: nn.Module, mask: Tensor, rows: int, keys: int) -> Tensor
 
 
 def is_hidden(mask: Tensor) -> Tensor:
-    """What a mask hides: False in a boolean one, the lowest number or −∞ in one that is added."""
+    """Return which keys a mask hides: False in a boolean mask, the lowest number or −∞ in one that is added."""
     return ~mask if mask.dtype == torch.bool else mask <= torch.finfo(mask.dtype).min / 2
 
 
@@ -180,13 +180,13 @@ def tiled(shape: tuple[int, int, int, int]) -> Iterator[slice]:
 
 
 def _later(rows: slice, device: torch.device) -> Tensor:
-    """Which of the tile's own tokens come after a query [rows, rows]."""
+    """Return which of the tile's own tokens come after a query [rows, rows]."""
     size = rows.stop - rows.start
     return torch.ones(size, size, dtype=torch.bool, device=device).triu(1)
 
 
 def _reach(mask: Tensor) -> int:
-    """How many keys from the first a tile must cover, at least 1: no query sees any beyond."""
+    """Return how many keys from the first a tile must cover, at least 1: no query sees a later key."""
     visible = (~is_hidden(mask)).flatten(0, 2).any(dim=0).nonzero()
     return int(visible[-1]) + 1 if len(visible) else 1
 

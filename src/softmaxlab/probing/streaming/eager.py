@@ -132,6 +132,13 @@ def with_known_axes(site: Site, weights: Tensor, batch: tuple[int, int] | None) 
     )
 
 
+def lacks_learned_sink(module: nn.Module, weights: Tensor) -> bool:
+    """Whether a module has a learned sink, but its weights sum to one: it lowers its output afterwards (GraniteSWA)."""
+    if getattr(module, "sinks", None) is None:
+        return False
+    return (1 - weights.sum(dim=-1, dtype=torch.float64)).max().item() < 16 * torch.finfo(weights.dtype).eps
+
+
 def _attends(module: nn.Module) -> bool:
     return _is_named(module) and not any(_is_named(part) for part in module.modules() if part is not module)
 

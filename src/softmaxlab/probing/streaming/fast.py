@@ -20,7 +20,7 @@ _KERNEL = getattr(torch.ops.aten, "_scaled_dot_product_flash_attention_for_cpu",
 
 
 def fast_sums(call: AttentionCall, layout: SequenceLayout) -> tuple[Sums, Tensor, Tensor] | None:
-    """As `sums_of`, but only the fast statistics; None if the kernel does not serve for this call."""
+    """Return the fast statistics as `sums_of` does; None if the kernel cannot serve this call."""
     if _KERNEL is None or not _serves(call, layout):
         return None
     q, k = call.q.float(), call.k.float().repeat_interleave(call.groups, dim=1)

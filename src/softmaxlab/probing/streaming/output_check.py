@@ -1,7 +1,8 @@
-"""Does our attention leave the model as it is? On the first forward pass of a block, run it without us too and compare.
+"""Check that our attention leaves the model as it is: run the first forward pass of a block without us too, and
+compare.
 
-A model may look at the name of its attention implementation, drop a mask, or hand over an argument that we do not know:
-then what is measured would be another model. The additional pass draws no random number that others would miss, keeps
+A model may look at the name of its attention implementation, drop a mask, or hand over an argument that we do not know.
+Then another model would be measured. The additional pass draws no random number that others would miss, keeps
 no graph, and works on a copy of the cache. A model in training is compared without dropout, which takes two more
 passes.
 """

@@ -1,8 +1,8 @@
 """Find gates: sites whose output does not go on as it is, because something multiplies it first.
 
-What a head gives is then its output behind the gate, which attention does not know, so `sink_output` and "dormant" are
-not known either. Seen once per site: some module next to the site, usually its output map, must be called with exactly
-what attention gave.
+The output of a head is then what comes out of the gate, which attention does not know, so `sink_output` and "dormant"
+are not known either. Seen once per site: some module next to the site, usually its output map, must be called with
+exactly what attention gave.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Where a transformer attends: its attention modules, the models that own them, and the blocks they sit in.
+"""The places where a transformer attends: attention modules, the models that own them, and the blocks they sit in.
 
 A site is a module that calls the attention registry of transformers. Its layer is the number that the model's own list
 of layers gives it, so that in a model that attends in some layers only, `model.layers.3` is 3. Where there are several

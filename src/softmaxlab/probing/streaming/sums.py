@@ -20,7 +20,7 @@ PER_QUERY = ("total", "peak", "first", "entropy", "effective_keys", "keys_above"
 
 
 class Source(Protocol):
-    """Where weights [B, H, Tq, Tk] come from: a call of attention, or an array."""
+    """A source of weights [B, H, Tq, Tk]: a call of attention, or an array."""
 
     @property
     def shape(self) -> tuple[int, int, int, int]: ...
@@ -84,7 +84,7 @@ def _row_sums(per_query: Sums, counted: Tensor, visible: Tensor, sample: Sampled
 
 
 def _visibility(source: Source, counted: Tensor) -> tuple[Tensor, Tensor]:
-    """How many keys each query sees [B, Tq], and how many counted queries see each key [B, Tk]."""
+    """Return how many keys each query sees [B, Tq], and how many counted queries see each key [B, Tk]."""
     B, _, rows, keys = source.shape
     if source.causal:
         if source.at is not None:
@@ -112,7 +112,7 @@ def _visibility(source: Source, counted: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _seen_first(queries_of_key: Tensor, layout: SequenceLayout) -> Tensor:
-    """How many counted queries see the sequence's first key [B, 1]."""
+    """Return how many counted queries see the sequence's first key [B, 1]."""
     inside = layout.first >= 0
     return queries_of_key.gather(1, layout.first.clamp(min=0)[:, None]) * inside[:, None]
 
@@ -120,7 +120,7 @@ def _seen_first(queries_of_key: Tensor, layout: SequenceLayout) -> Tensor:
 def value_sums(
     v: Tensor, layout: SequenceLayout, first: Tensor, total: Tensor, out: Tensor, sample: SampledRows | None = None
 ) -> Sums:
-    """What needs the values v [B, H_kv, Tk, D], and the output of the heads [B, Tq, H, D].
+    """Return the sums that need the values v [B, H_kv, Tk, D] and the output of the heads [B, Tq, H, D].
 
     `values` is Σ‖v‖ over `valued` keys and `first_value` = ‖v_0‖, NaN if a window has left the first key behind;
     `new_…` counts keys that earlier calls of the same sequences did not have.

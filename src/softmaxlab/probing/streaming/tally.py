@@ -35,7 +35,7 @@ class Ratio:
 
     @classmethod
     def of(cls, S: Tensor, n: Tensor) -> "Ratio":
-        """From sums and counts [sequence, head]."""
+        """Return the ratio of sums and counts [sequence, head]."""
         return cls(*(x.sum(dim=0) for x in (S, n, S * S, S * n, n * n)))
 
     def __add__(self, other: "Ratio") -> "Ratio":

@@ -1,4 +1,4 @@
-"""Which tokens of which sequences are sinks, or have massive activations, layer by layer."""
+"""The tokens of each sequence that are sinks, or have massive activations, layer by layer."""
 
 from typing import Literal
 

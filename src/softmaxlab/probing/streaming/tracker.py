@@ -36,7 +36,7 @@ class ForwardInputs:
 
 @dataclass(frozen=True, eq=False)
 class SequenceLayout:
-    """Where the queries and keys of a call stand in their sequences."""
+    """The places of the queries and keys of a call in their sequences."""
 
     counted: Tensor  # [B, Tq], queries that are not padding
     first: Tensor  # [B], index among the call's keys of the sequence's first token; negative if a window has left it
@@ -217,7 +217,7 @@ def _refuse_packed(position: Any, mask: Any) -> None:
 
 
 def packed_rows(position: Any, mask: Any) -> Tensor | None:
-    """Which rows [B] of a batch hold several texts, one after the other; None if nothing says so.
+    """Return which rows [B] of a batch hold several texts, one after the other; None if nothing says so.
 
     They have several first tokens, and transformers hides them from each other by positions.
     """

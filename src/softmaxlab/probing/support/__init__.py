@@ -1,1 +1,1 @@
-"""Which architectures of transformers can be measured: every type is built tiny and tried."""
+"""Find out which architectures of transformers can be measured: build every type tiny and try it."""

@@ -20,14 +20,15 @@ def page(trials: list[Trial], untried: list[tuple[str, str]]) -> str:
         "# Which architectures can be measured",
         "",
         f"{len(tried)} architectures of transformers {version('transformers')} were built tiny from their "
-        f"configuration and tried, without padding and padded on either side: {said}. "
-        f"Silently different of these: {different}{unfinished}. "
-        f"{counts[NOT_BUILT]} more could not be built tiny, so nothing is known of them but the check that every "
-        "probe makes: the first batch is run with and without us, and a difference stops it.",
+        f"configuration and tried, without padding and padded on either side. The results are: {said}. "
+        f"{different} gave other numbers without saying so{unfinished}. "
+        f"{counts[NOT_BUILT]} more could not be built tiny. Nothing is known of these but the check that every probe "
+        "makes: the first batch is run with and without us, and a difference stops the probe.",
         "",
         f"*Works*: sparsity, sink score and entropy of every head are within {TOLERANCE:g} of those of the weights "
         "that the model's own eager attention returns, where it returns them, and the logits are the same with and "
-        "without us. *Eager only*: `--eager` (`eager=True`) measures it. *Refused*: one line says why.",
+        "without us; the columns *heads* and *logits* have the largest differences. *Eager only*: `--eager` "
+        "(`eager=True`) measures the model. *Refused*: one line says why.",
         "",
         f"Made with torch {version('torch').split('+')[0]} by `{COMMAND}`.",
         "",

@@ -37,6 +37,7 @@ class Recipe:
     key_heads: int = 2
     head_width: int = 8
     ratio: int = 0  # divide sizes by this instead of naming them
+    fills: bool = False  # give sizes that the configuration leaves open, and layers that attend if it has none
 
     @property
     def width(self) -> int:
@@ -56,36 +57,41 @@ RECIPES = (
     Recipe(ratio=8),
     Recipe(layers=4, ratio=8),
     Recipe(ratio=4),
+    Recipe(fills=True),
+    Recipe(layers=4, key_heads=4, fills=True),
 )
 
 _SIZES: tuple[tuple[str, str], ...] = (  # the name of a size, as a whole → what it is
-    (r"vocab_size|.*_vocab_size|n_vocab|vocabulary_size", "vocabulary"),
+    (r"vocab_size|.*_vocab_size|n_vocab|vocabulary_size|vocab_size_per_layer_input", "vocabulary"),
     (r"(num|n|encoder|decoder|text|num_encoder|num_decoder|num_hidden|n_encoder|n_decoder)_?(hidden_)?(layers?|blocks?)"
      r"|num_hidden_layers|depth|num_blocks|encoder_n_layers|decoder_n_layers|num_recurrent_layers", "layers"),
     (r"(num|n|encoder|decoder|num_attention|encoder_attention|decoder_attention|num_encoder_attention|"
      r"num_decoder_attention)_heads?|num_attention_heads|n_head|num_self_attention_heads|num_cross_attention_heads"
-     r"|encoder_num_attention_heads|decoder_num_attention_heads|index_n_heads|swa_num_attention_heads", "heads"),
-    (r".*num_key_value_heads|num_kv_heads|n_kv_heads?|n_head_kv", "key heads"),
+     r"|encoder_num_attention_heads|decoder_num_attention_heads|index_n_heads|swa_num_attention_heads"
+     r"|linear_num_heads", "heads"),
+    (r".*num_key_value_heads|num_kv_heads|n_kv_heads?|n_head_kv|kv_n_heads", "key heads"),
     (r"head_dim|d_kv|qk_nope_head_dim|qk_rope_head_dim|v_head_dim|attention_head_dim|kv_channels|global_head_dim"
-     r"|attention_head_size|head_size|swa_head_dim|rotary_dim|index_head_dim|swa_v_head_dim", "head"),
+     r"|attention_head_size|head_size|swa_head_dim|rotary_dim|index_head_dim|swa_v_head_dim|linear_head_dim"
+     r"|hidden_size_per_layer_input", "head"),
     (r"qk_head_dim", "two heads"),
     (r"hidden_size|d_model|n_embd|dim|embed_dim|emb_dim|embedding_size|d_embed|model_dim|hidden_dim|word_embed_proj_dim"
      r"|encoder_hidden_size|decoder_hidden_size|projection_dim|out_hidden_size|cross_attention_hidden_size"
      r"|lru_width|output_hidden_size|text_embed_dim|proj_dim|mm_hidden_size|cross_hidden_size|audio_hidden_size"
-     r"|projector_hidden_size|d_latents", "width"),
+     r"|projector_hidden_size|d_latents|mamba_d_ssm", "width"),
     (r".*intermediate_size|.*ffn_dim|d_ff|d_inner|inner_dim|ffn_hidden_size|n_inner|mlp_dim|.*_intermediate_dim"
      r"|ffn_hidden_dim", "inner"),
     (r"kv_lora_rank|q_lora_rank|o_lora_rank", "rank"),
     (r"n_routed_experts|num_experts|num_local_experts|moe_num_experts|n_experts|moe_k_experts", "experts"),
     (r"num_experts_per_tok|num_experts_per_token|moe_topk|moe_k|num_selected_experts|moe_top_k", "two"),
     (r"n_shared_experts|num_shared_experts|moe_num_shared_experts", "one"),
-    (r"n_group|topk_group|num_expert_group|num_expert_groups|first_k_dense_replace|num_nextn_predict_layers", "one"),
+    (r"n_group|topk_group|num_expert_group|num_expert_groups|first_k_dense_replace|num_nextn_predict_layers"
+     r"|num_kv_shared_layers", "one"),
     (r"sliding_window|sliding_window_size|attention_chunk_size|index_topk|window_size|local_attention|block_size"
-     r"|sliding_window_length|attention_window_size", "window"),
+     r"|sliding_window_length|attention_window_size|chunk_size|mamba_chunk_size", "window"),
     (r"mamba_d_state|mamba_d_head|ssm_state_size|state_size|mamba_headdim|mamba_head_dim", "head"),
     (r"linear_num_key_heads|linear_num_value_heads|linear_key_head_num|mamba_num_heads|mamba_n_heads", "heads"),
     (r"linear_key_head_dim|linear_value_head_dim", "head"),
-    (r"mamba_n_groups|mamba_ngroups", "one"),
+    (r"mamba_n_groups|mamba_ngroups|mamba_expand", "one"),
     (r"image_size|img_size", "image"),
     (r"patch_size", "patch"),
 )  # fmt: skip
@@ -156,7 +162,9 @@ def _sizes(config_class: Any, recipe: Recipe) -> dict[str, Any]:
     sizes: dict[str, Any] = {}
     for name in attributes:
         value = values[name]
-        if name in getattr(default, "sub_configs", {}) and value is not None:
+        if recipe.fills and (filled := _filled(name, value, recipe)) is not None:
+            sizes[name] = filled
+        elif name in getattr(default, "sub_configs", {}) and value is not None:
             sizes[name] = _sizes(type(value), recipe) | {"model_type": value.model_type}
         elif isinstance(value, bool) or value is None:
             continue
@@ -167,6 +175,15 @@ def _sizes(config_class: Any, recipe: Recipe) -> dict[str, Any]:
             if small is not None:
                 sizes[name] = small
     return sizes
+
+
+def _filled(name: str, value: Any, recipe: Recipe) -> Any:
+    """A size that a configuration leaves open, or a layer that attends where it has none; None to leave it so."""
+    if name == "attn_layer_indices":
+        return [recipe.layers - 1]
+    if name == "layer_types" and "full_attention" not in (value or ())[: recipe.layers]:
+        return [*(value or ["full_attention"] * recipe.layers)[: recipe.layers - 1], "full_attention"]
+    return _small(name, _SCALED, recipe) if value is None else None
 
 
 def _small(name: str, value: int, recipe: Recipe) -> int | None:
@@ -211,10 +228,12 @@ def _parts(config: Any) -> Iterator[Any]:
 
 
 def _mend(config: Any, recipe: Recipe) -> None:
-    """Token numbers inside the small vocabulary, and rotary sections that fit the head."""
+    """Token numbers inside the small vocabulary, rotary sections that fit the head, and a language to speak."""
     for name, value in list(vars(config).items()):
         if _TOKEN.fullmatch(name) and isinstance(value, int) and value >= VOCABULARY:
             setattr(config, name, 0)
+    if getattr(config, "languages", None) and hasattr(config, "default_language"):
+        config.default_language = config.languages[0]
     rope = getattr(config, "rope_parameters", None) or {}
     for part in (rope, *(value for value in rope.values() if isinstance(value, dict))):
         if isinstance(part.get("mrope_section"), (list, tuple)):

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from softmaxlab.errors import SpecError
-from softmaxlab.probing.streaming.eager import eager_attention
+from softmaxlab.probing.streaming.eager import eager_attention, lacks_learned_sink
 from softmaxlab.probing.support.tiny import first_sentence, tiny_models
 from softmaxlab.probing.watch import watch
 
@@ -22,12 +22,13 @@ SEQUENCES, TOKENS, PADS = 2, 20, 6
 DECODED = 11  # tokens of an encoder–decoder's decoder
 PADDINGS = ("none", "right", "left")
 COMPARED = ("sparsity", "sink", "entropy")
+SHARES = COMPARED[:2]  # of a row's total: what weights without a learned sink still tell
 WORKS, EAGER, REFUSED, NOT_BUILT, WRONG = "works", "eager only", "refused", "not built", "WRONG"
 
 
 @dataclass
 class Trial:
-    """What came of an architecture; differences are the largest over heads, statistics and paddings."""
+    """The outcome of trying an architecture; differences are the largest over heads, statistics and paddings."""
 
     kind: str
     model_type: str
@@ -56,7 +57,7 @@ def try_architecture(kind: str, model_type: str, class_name: str) -> Trial:
         return trial
     for eager in (False, True):
         try:
-            trial.statistics, trial.logits = _measure(model, eager)
+            trial.statistics, trial.logits, compared = _measure(model, eager)
         except SpecError as error:
             trial.reason = str(error)
             continue
@@ -64,18 +65,22 @@ def try_architecture(kind: str, model_type: str, class_name: str) -> Trial:
         worst = max(trial.statistics or 0.0, trial.logits)
         if not worst <= TOLERANCE:
             trial.verdict, trial.reason = WRONG, "differs from its own eager attention"
+        elif trial.verdict == WORKS and not compared:
+            trial.reason = "heads are not compared: eager attention does not return one set of weights for each module"
+        elif compared == SHARES:
+            trial.reason = "its eager weights lack its learned sink, so entropy is not compared"
         return trial
     trial.verdict = REFUSED
     return trial
 
 
 def _runnable(model_type: str, class_name: str) -> Any:
-    """The first tiny model that reads a text, in float64 if it can.
+    """The first tiny model that attends and reads a text, in float64 if it can; one without attention if none does.
 
     Eager attention often takes its softmax in float32, where the mask of float64 is −∞ and rows without a key are NaN,
     which spread to every later layer: such a model is tried in float32.
     """
-    reason = SpecError("no recipe")
+    reason, without_attention = SpecError("no recipe"), None
     for model in tiny_models(model_type, class_name):
         for dtype in (torch.float64, torch.float32):
             try:
@@ -84,9 +89,14 @@ def _runnable(model_type: str, class_name: str) -> Any:
             except Exception as error:  # any: sizes that do not fit show in many ways
                 reason = error
                 continue
-            if finite:
+            if finite and any("Attention" in type(module).__name__ for module in model.modules()):
                 return model
+            if finite:
+                without_attention = without_attention or model
+                break
             reason = SpecError("its own logits or eager weights are not finite")
+    if without_attention is not None:
+        return without_attention
     raise SpecError(f"does not run: {type(reason).__name__}: {first_sentence(reason)}")
 
 
@@ -121,9 +131,9 @@ def _logits(model: Any, batch: dict[str, Tensor]) -> Tensor:
     return logits.flatten(0, 1)
 
 
-def _measure(model: Any, eager: bool) -> tuple[float | None, float]:
-    """Largest difference of statistics from eager weights, and of logits from those without us."""
-    statistics, moved, compared = 0.0, 0.0, False
+def _measure(model: Any, eager: bool) -> tuple[float | None, float, tuple[str, ...]]:
+    """Largest difference of statistics from eager weights, of logits from those without us, and which statistics."""
+    statistics, moved, compared = 0.0, 0.0, ()
     for padding in PADDINGS:
         batch = _inputs(model, padding)
         plain = _logits(model, batch)
@@ -134,18 +144,18 @@ def _measure(model: Any, eager: bool) -> tuple[float | None, float]:
             raise AssertionError("the model was not put back")
         moved = max(moved, ((logits - plain).abs().max() / plain.abs().max()).item())
         expected, measured = _expected(model, batch), watcher.report()
-        table = torch.tensor(measured[list(COMPARED)].to_numpy(float))
-        if len(table) == 0:
+        if len(measured) == 0:
             raise SpecError("no attention was measured: the model called none of its attention modules")
-        if expected is not None and len(expected) == len(table):
-            compared = True
+        if expected is not None and len(expected) == len(measured):
+            compared = COMPARED[: expected.shape[1]]
+            table = torch.tensor(measured[list(compared)].to_numpy(float))
             difference = (table - expected).abs().max().item()
             statistics = max(statistics, math.inf if math.isnan(difference) else difference)
-    return (statistics if compared else None), moved
+    return (statistics if compared else None), moved, compared
 
 
 def _expected(model: Any, batch: dict[str, Tensor]) -> Tensor | None:
-    """Statistics [layer and head, COMPARED] of the weights that eager attention returns; None if it returns none."""
+    """Statistics [layer and head, COMPARED or SHARES] of the weights that eager attention returns; None without any."""
     with eager_attention(model):
         try:
             output = _forward(model, batch, output_attentions=True)
@@ -153,6 +163,7 @@ def _expected(model: Any, batch: dict[str, Tensor]) -> Tensor | None:
             return None
     mask = batch.get("attention_mask", torch.ones_like(batch["input_ids"])).bool()
     parts: list[Tensor] = []
+    weights: list[Tensor] = []
     for name in ("encoder_attentions", "attentions", "decoder_attentions"):
         for w in getattr(output, name, None) or ():
             if not isinstance(w, Tensor) or w.dim() != 4:
@@ -160,8 +171,12 @@ def _expected(model: Any, batch: dict[str, Tensor]) -> Tensor | None:
             queries = mask if name != "decoder_attentions" else torch.ones(w.shape[0], w.shape[2], dtype=torch.bool)
             if queries.shape != (w.shape[0], w.shape[2]) or w.shape[2] != w.shape[3]:
                 return None
+            weights.append(w)
             parts.append(_statistics(w.double(), queries))
-    return torch.cat(parts) if parts else None
+    if not parts:
+        return None
+    without_sink = any(all(lacks_learned_sink(module, w) for w in weights) for module in model.modules())
+    return torch.cat(parts)[:, : len(SHARES) if without_sink else len(COMPARED)]
 
 
 def _statistics(w: Tensor, queries: Tensor) -> Tensor:

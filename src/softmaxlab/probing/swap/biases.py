@@ -70,7 +70,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _keys(source: Any, sites: list[Site]) -> list[Any]:
-    """What each site's bias is found under."""
+    """Return the names under which each site's bias is found."""
     names = [site.name for site in sites]
     if isinstance(source, Mapping):
         for name in source:

@@ -22,7 +22,7 @@ SCHEMA = 1
 
 @dataclass(frozen=True, eq=False)
 class SavedMap:
-    """What a folder says about its model's attention."""
+    """The map that a folder names for its model's attention."""
 
     map: str
     bias: dict[str, Tensor] | str | None

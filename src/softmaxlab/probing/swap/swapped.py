@@ -89,12 +89,12 @@ class swapped:
         return {site.name: b for site, b in zip(self._sites, self._biases)}
 
     def parameters(self) -> list[nn.Parameter]:
-        """What `learn=True` learns; in the block they are among the model's own parameters."""
+        """Return the biases that `learn=True` learns; in the block they are parameters of the model too."""
         return list(self._parameters)
 
     @property
     def logits(self) -> dict[str, Any] | None:
-        """How far the first pass moved the output of the model with its own map, as `watch.logits`."""
+        """Return how far the first pass moved the output of the model with its own map, as `watch.logits` does."""
         return None if self._check is None else self._check.result
 
     def __enter__(self) -> "swapped":
@@ -151,7 +151,7 @@ def is_guard(implementation: Any) -> bool:
 
 @contextmanager
 def _guarded(config: Any, map: str) -> Iterator[None]:
-    """What `save_pretrained` writes in the block cannot be read back as a softmax model."""
+    """Write a config in the block that cannot be read back as that of a softmax model."""
     before = {name: config.__dict__[name] for name in _ENTRIES if name in config.__dict__}
     config.__dict__.update(dict.fromkeys(_ENTRIES, _GUARD.format(map=map)))
     try:

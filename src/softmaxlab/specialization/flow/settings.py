@@ -84,7 +84,7 @@ class FlowSettings(Spec):
         return np.union1d(self.times(), [self.tau_end / 2])
 
     def order(self) -> OrderParameters:
-        """Where the flow starts."""
+        """Return the order parameters at the start."""
         start = self.start or noisy_start(self.model, self.eta, self.noise, self.seed)
         return start.replace(p=np.eye(self.model.features)) if self.spikes == "orthogonal" else start
 

@@ -34,7 +34,7 @@ class Velocity:
         points: int | None = None,
         own: int | None = None,
     ):
-        """From `order`, with `points` base points, and `own` columns of r (the others are and stay 0)."""
+        """Build the velocity at `order` over `points` base points, with `own` columns of r (the others stay 0)."""
         self.spec, self.order = spec, order or spec.order()
         self.map, self.F, self.H = spec.model.map, spec.model.features, spec.model.heads
         self.own = self.H if own is None else own
@@ -83,7 +83,7 @@ class Velocity:
         return other
 
     def unseen(self, k: int, points: int | None = None) -> Samples:
-        """The k-th set of samples of the same kind that the flow has not seen, as many as its own if not told."""
+        """Return the k-th set of samples that the flow has not seen, as many as its own if not given."""
         return self._drawn(points or self.points, (self.spec.seed, "certificate", k))
 
     def _drawn(self, points: int, seed: Seed) -> Samples:
@@ -161,7 +161,7 @@ class Velocity:
 
     @property
     def blocks(self) -> dict[str, slice]:
-        """Where m, r, b and v are in y."""
+        """Return where m, r, b and v are in y."""
         m, r, size = self.H * self.F, self.H * (self.F + self.own), len(self.start)
         end = size - self.with_v
         return {"m": slice(m), "r": slice(m, r), "b": slice(r, end), "v": slice(end, size)}

@@ -128,7 +128,7 @@ def _check_memory(model: SingleLocation, dim: int) -> None:
 
 
 def _memory() -> float:
-    """The bytes of this machine, if it tells them."""
+    """Return the bytes of memory of this machine, if it says."""
     try:
         return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     except (AttributeError, ValueError, OSError):  # not on Windows

@@ -170,7 +170,7 @@ class Spread:
 
 
 class Watch:
-    """Tells what has gone wrong, if anything.
+    """Watches a run, and says what has gone wrong, if anything.
 
     Divergence need not end in infinity: softmax heads of any length have a loss of order 1. They have diverged where
     they have grown while their loss, in the later batches, is surely above what it was at first. The later batches are

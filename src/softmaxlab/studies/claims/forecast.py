@@ -16,7 +16,7 @@ SLOW = 8.0  # times too late: three octaves, where the protocol allows a median 
 
 
 def as_it_came(table: "Table") -> "Table":
-    """As if every forecast had been right."""
+    """Return the table as if every forecast had been right."""
     return table.assign(forecast_token=table["token"], forecast_share=table["share"], forecast_step=table["step"])
 
 
@@ -71,15 +71,15 @@ def better(change: "Change", round: int) -> Finding:
 PROTOCOL = "the protocol's thresholds, written before the runs; intervals are a bootstrap over runs"
 TOKEN = "The forecast names the sink's token for at least 95 % of heads with a sink"
 TIME = "The forecast's time is within a factor of 2 in the median"
-WHETHER = "The forecast share tells heads with a sink from others: AUROC of 0.9"
-BETTER = "The forecast is better in time and AUROC than carrying on the shares' lines"
-AS_IT_CAME = "forecasts as it came, on which it must hold"
+WHETHER = "The forecast share tells heads with a sink from other heads with an AUROC of at least 0.9"
+BETTER = "The forecast is better in time and AUROC than straight lines through the shares"
+AS_IT_CAME = "forecasts that are all right, on which the claim must hold"
 _claim = partial(study_claim, "1", tolerance=PROTOCOL, figures=("forecast",))
 CLAIMS = (
     _claim("forecast-token", f"{TOKEN} (second method)", partial(token, round=ROUND),
-           other_token, "forecasts of the next key"),
+           other_token, "forecasts that name the key after the right one"),
     _claim("forecast-time", f"{TIME} (second method)", partial(time, round=ROUND),
-           too_slow, "times eight times too late"),
+           too_slow, "forecast times multiplied by eight"),
     _claim("forecast-whether", f"{WHETHER} (second method)", partial(whether, round=ROUND),
            as_it_came, AS_IT_CAME, expected=Verdict.FAILS),
     _claim("forecast-better", f"{BETTER} (second method)", partial(better, round=ROUND),
@@ -87,7 +87,7 @@ CLAIMS = (
     _claim("forecast-first-token", f"{TOKEN} (first method)", partial(token, round=1),
            as_it_came, AS_IT_CAME, expected=Verdict.FAILS),
     _claim("forecast-first-time", f"{TIME} (first method)", partial(time, round=1),
-           too_slow, "times eight times too late"),
+           too_slow, "forecast times multiplied by eight"),
     _claim("forecast-first-whether", f"{WHETHER} (first method)", partial(whether, round=1),
            as_it_came, AS_IT_CAME, expected=Verdict.FAILS),
     _claim("forecast-first-better", f"{BETTER} (first method)", partial(better, round=1),

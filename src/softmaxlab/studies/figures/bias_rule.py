@@ -51,7 +51,7 @@ class BiasRule(Study):
     cost: ClassVar[dict[str, str]] = {"committed": "1 s", "quick": "7 min", "paper": "1 h", "later": "15 min"}
 
     table: ClassVar[str] = "bias-rule.csv"
-    intervals: ClassVar[str] = "where one more seed would be, 19 times of 20"
+    intervals: ClassVar[str] = "where one more seed would lie 19 times of 20"
     alike: ClassVar[tuple[str, ...]] = ("heads", "context")
 
     tasks: Annotated[tuple[Literal["induction", "language model"], ...], Field(min_length=1)] = TASKS
@@ -153,12 +153,12 @@ class HeldBias(Spec):
 
 
 def _losses(result: Result) -> dict[str, float]:
-    """That of all positions and, if it is told, of the last."""
+    """Return the loss at all positions and, if it is known, at the last."""
     return {"loss": float(result["loss"]), "last_loss": float(result["last_loss"]) if "last_loss" in result else np.nan}
 
 
 def _above(table: "Table", task: str) -> list[Number]:
-    """The rule's excess over the bias that is best in the mean, of each seed; none if either was not run."""
+    """Return the rule's excess over the bias best in the mean, by seed; none if either was not run."""
     losses = table.loc[table["task"] == task].pivot(index="seed", columns="b", values="loss")
     if RULE not in losses or len(losses.columns) < 2:
         return []

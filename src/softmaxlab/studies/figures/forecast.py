@@ -53,7 +53,7 @@ class Forecast(Study):
     title: ClassVar[str] = "From 2 % of training: which token becomes a head's sink, and when"
     source: ClassVar[str] = "softmaxlab"
     place: ClassVar[str] = "Study 1"
-    reports: ClassVar[str] = "Sinks come within a factor of 2 of their time; whether one forms is told by the map alone"
+    reports: ClassVar[str] = "Sinks form within a factor of 2 of their time; the map alone says whether one forms"
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "committed": {},
         "quick": {"runs": "made", "maps": ("softmax", "sigmoid"), "cases": ((4, 17, 1e-3),)},
@@ -64,8 +64,8 @@ class Forecast(Study):
 
     table: ClassVar[str] = "forecast.csv"
     intervals: ClassVar[str] = (
-        "95 % bootstrap intervals over runs (of the token Wilson's); of committed numbers that rows are compared with, "
-        "those of as many runs"
+        "95 % bootstrap intervals over runs, Wilson's for the token; committed numbers beside made rows have the "
+        "intervals of as many runs"
     )
     alike: ClassVar[tuple[str, ...]] = ("tokens", "epochs")
 

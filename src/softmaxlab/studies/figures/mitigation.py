@@ -195,7 +195,7 @@ class Fall:
 
 
 def steepest_fall(table: "Table", draw: int, heads: str) -> Fall:
-    """The largest in standard errors."""
+    """Return the largest fall in standard errors."""
     losses_by_bias = curve(table, draw, heads)
     if losses_by_bias.isna().any(axis=None):
         raise SpecError(f"a text of draw {draw} has no loss at one of its biases")

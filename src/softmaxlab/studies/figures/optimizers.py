@@ -52,8 +52,8 @@ class Choice(Study):
 
     table: ClassVar[str] = "optimizers.csv"
     intervals: ClassVar[str] = (
-        "where 95 % bounds of the shares cross one half; 0 and inf are beyond the learning rates that were run, from "
-        "inf to 0 there is no window"
+        "where 95 % bounds of the shares cross one half; 0 and inf lie beyond the learning rates that were run, and "
+        "from inf to 0 means that there is no window"
     )
     alike: ClassVar[tuple[str, ...]] = ("lrs",)
 
@@ -126,7 +126,7 @@ class Choice(Study):
 
 
 def _window(lr: np.ndarray, right: np.ndarray) -> tuple[float, float]:
-    """Its boundaries, 0 or infinite where they are beyond the grid; from infinity to 0 if there is no window."""
+    """Return the edges of a window, 0 or infinite where they are beyond the grid; ∞ and 0 if there is no window."""
     lower, upper = boundaries(lr, right) or (np.inf, 0.0)
     return float(np.nan_to_num(lower, nan=0.0, posinf=np.inf)), float(np.nan_to_num(upper, nan=np.inf))
 

@@ -49,7 +49,7 @@ class SmallModels(Study):
     cost: ClassVar[dict[str, str]] = {"committed": "1 s", "quick": "5 min", "paper": "50 min", "later": "10 min"}
 
     table: ClassVar[str] = "small-models.csv"
-    intervals: ClassVar[str] = "where one more seed would be, 19 times of 20"
+    intervals: ClassVar[str] = "where one more seed would lie 19 times of 20"
     alike: ClassVar[tuple[str, ...]] = ("context", "batch", "steps")
 
     context: Annotated[int, Field(ge=2, le=4096)] = 128
@@ -121,6 +121,6 @@ def with_gap(table: "Table") -> "Table":
 
 
 def seeds_led(table: "Table", kind: str, measure: str) -> int:
-    """In how many seeds a kind has the largest value of a measure."""
+    """Return in how many seeds a kind has the largest value of a measure."""
     values = with_gap(table).pivot(index="seed", columns="kind", values=measure)
     return int((values.idxmax(axis="columns", skipna=False) == kind).sum())

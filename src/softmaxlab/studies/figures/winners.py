@@ -39,7 +39,7 @@ class Winners(Study):
     title: ClassVar[str] = "Which early winner a transformer's sink follows, under SGD and AdamW"
     source: ClassVar[str] = "softmaxlab"
     place: ClassVar[str] = "Study 2"
-    reports: ClassVar[str] = "Sinks are not on Adam's winner; on the flow's in most heads with shifted queries only"
+    reports: ClassVar[str] = "Sinks are not on Adam's winner; most are on the flow's with shifted queries alone"
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "committed": {},
         "quick": {"runs": "made", "seeds": (6, 7)},

@@ -1,4 +1,4 @@
-"""Where the runs of a sweep are made. The store is the queue: an executor sees to it that each run is attempted."""
+"""The places where the runs of a sweep are made. The store is the queue; an executor has each run attempted."""
 
 import importlib
 import math

@@ -7,14 +7,16 @@ import contextlib
 import logging
 import os
 import re
+import signal
 import socket
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import ModuleType
 
-from softmaxlab.core import plugins
+from softmaxlab.core import current_folder, plugins
 from softmaxlab.core.pool import ATTEMPTS, THREAD_VARIABLES
 from softmaxlab.errors import SpecError
 from softmaxlab.training import trackers
@@ -50,13 +52,14 @@ class Ray:
         with self._connected() as ray:
             if (there := ray.cluster_resources().get("GPU", 0.0)) < self.gpus_per_task:
                 raise SpecError(f"a run is to have {self.gpus_per_task:g} GPUs, Ray has {there:g}")
-            attempt = ray.remote(run_one).options(
+            attempt = ray.remote(_run_in).options(
                 num_cpus=1,
                 num_gpus=self.gpus_per_task,
                 max_retries=ATTEMPTS - 1,
                 runtime_env={"env_vars": _environment()},
             )
-            running = {attempt.remote(key, spec, store, device): key for key, spec in specs.items()}
+            here = os.getcwd()
+            running = {attempt.remote(here, key, spec, store, device): key for key, spec in specs.items()}
             while running:
                 for ended in ray.wait(list(running))[0]:
                     key = running.pop(ended)
@@ -76,7 +79,8 @@ class Ray:
                 self._warn_of_ignored()
                 yield ray
                 return
-            self._join(ray) if self.address else _start(ray, self.jobs)
+            with _kept_apart():
+                self._join(ray) if self.address else _start(ray, self.jobs)
             try:
                 yield ray
             finally:
@@ -86,7 +90,7 @@ class Ray:
         given = {"jobs": self.jobs, "address": self.address}
         if ignored := [f"{name}={value!r}" for name, value in given.items() if value is not None]:
             warning = f"Ray runs in this process already and is used as it is: {ignored[0]} is ignored"
-            warnings.warn(f"{warning} (ray.shutdown() first to have it heeded)", stacklevel=2)
+            warnings.warn(f"{warning} (call ray.shutdown() first to use it)", stacklevel=2)
 
     def _join(self, ray: ModuleType) -> None:
         try:
@@ -94,6 +98,24 @@ class Ray:
             ray.init(address=self.address, log_to_driver=False, logging_level=logging.ERROR)
         except (OSError, ValueError, RuntimeError) as error:
             raise SpecError(f"no Ray cluster can be joined at {self.address!r}: {_first_line(error)}") from None
+
+
+def _run_in(folder: str, *run: str) -> None:
+    """`run_one` in the folder where the sweep was started, if this node has it."""
+    with contextlib.suppress(OSError):
+        os.chdir(folder)
+    current_folder.ignore()
+    run_one(*run)
+
+
+@contextlib.contextmanager
+def _kept_apart() -> Iterator[None]:
+    """While Ray begins: it would have workers import from what is the current folder, and take SIGTERM for itself."""
+    handler = signal.getsignal(signal.SIGTERM)
+    with contextlib.chdir(os.path.abspath(os.sep)):
+        yield
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, handler)
 
 
 def _reach(address: str) -> None:
@@ -116,6 +138,8 @@ def _start(ray: ModuleType, cores: int | None) -> None:
             logging_level=logging.ERROR,
             _node_ip_address="127.0.0.1",
         )
+    except Exception as error:  # Ray raises no narrower one if this machine is too busy for it
+        raise SpecError(f"executor 'ray' cannot be started on this machine: {_first_line(error)}") from None
     finally:
         services.resolve_ip_for_localhost = reachable
 

@@ -124,7 +124,7 @@ class Slurm:
 
 def minutes(text: str) -> int:
     """The minutes of a time limit as sbatch writes it."""
-    match = re.fullmatch(r"(?:(\d+)-)?(\d+)(?::(\d\d?))?(?::(\d\d?))?", text)
+    match = re.fullmatch(r"(?:([0-9]{1,4})-)?([0-9]{1,7})(?::([0-5]?[0-9]))?(?::([0-5]?[0-9]))?", text)
     if match is None:
         raise SpecError(f"time is minutes, H:MM:SS or D-HH:MM:SS, got {text!r}")
     days, first, second, third = (int(part or 0) for part in match.groups())
@@ -138,7 +138,7 @@ def minutes(text: str) -> int:
 
 
 def _await(jobs: list, waiting: set[str], store: str, finished: Callable[[str], None]) -> set[str]:
-    """Until all jobs have ended; the keys of the runs that have no result then."""
+    """Wait until all jobs have ended; return the keys of the runs that then have no result."""
     while True:
         over = all(job.done() for job in jobs)  # before the look at the store, which then misses nothing
         for key in sorted(key for key in waiting if (Path(store) / key).exists()):

@@ -1,4 +1,4 @@
-"""What the two papers say about their maps."""
+"""Claims of the two papers about their maps."""
 
 import torch
 

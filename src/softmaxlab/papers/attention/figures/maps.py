@@ -43,7 +43,7 @@ class Maps(FigureSpec):
 
     @staticmethod
     def seen(result: Result) -> str:
-        """Which rows sum to one, and how much of a row its largest weight takes."""
+        """Say which rows sum to one, and how much of a row its largest weight takes."""
         w, names = result["weights"], [str(name) for name in result["map"]]
         one = (np.abs(w.sum(axis=-1) - 1.0) <= ROUNDING * np.abs(w).sum(axis=-1)).all(axis=(1, 2))
         told = np.array([MAPS[name].row_stochastic for name in names])

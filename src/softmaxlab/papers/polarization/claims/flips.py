@@ -1,4 +1,4 @@
-"""What the polarization paper says of one swapped token (Section 4.2), judged on classification runs.
+"""Claims of the polarization paper about one swapped token (Section 4.2), judged on classification runs.
 
 At its own level a claim about flip rates is judged on the committed table, which has all runs of Figures 6 and 18 to
 21, the paper's own protocol; refined, on models trained four times as long from other seeds. Runs are compared in pairs
@@ -92,7 +92,7 @@ def flips_fall(subject: FlipSubject) -> Finding:
 
 
 def _fall(runs: "Table", name: str, one: int, other: int) -> Pairs:
-    """By how much the rate falls from one number of heads or layers to the next."""
+    """Return by how much the rate falls from one number of heads or layers to the next."""
     fewer, more = matched(runs, name, one, other, SETTING)
     step = f"{ {'heads': 'H', 'layers': 'L'}[name] } {one} → {other}"
     return Pairs(np.full(len(fewer), step), (fewer["flips"] - more["flips"]).to_numpy(dtype=float), "steps")
@@ -107,7 +107,7 @@ class Heads:
 
 
 def heads_differ(heads: Heads) -> Finding:
-    """Of all pairs of heads of a layer and samples, how many have different favourites: mean, and run by run."""
+    """Judge how many pairs of heads of a layer have different favourites, over samples: the mean, and run by run."""
     from scipy.stats import binomtest
 
     shares = np.array([_different(favourites(spec), heads.copied) for spec in heads.specs])  # pyright: ignore[reportArgumentType]

@@ -1,4 +1,4 @@
-"""What Section 3 says of the mechanism: replicator dynamics, the integral of the gradient, gradients out of line.
+"""Claims of Section 3 about the mechanism: replicator dynamics, the integral of the gradient, gradients out of line.
 
 Let g = −∇ℓ(β) stay along β*, θ = ∫‖g‖ dt and w = Vᵀβ*/‖β*‖. Then da/dθ = J w and dw/dθ = s: neither the loss nor ‖β*‖
 is left, so that weights are a function of θ and of the start alone (ours; it proves the paper's sentence).

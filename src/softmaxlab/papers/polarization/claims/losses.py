@@ -49,7 +49,7 @@ def conditioning_makes_sparse(descents: Regressions) -> Finding:
 
 
 def _weights_and_times(descents: Regressions, seed: int | None) -> tuple[list[float], np.ndarray, np.ndarray]:
-    """Of one instance: both norms, then largest weights and times [κ, norm]."""
+    """Return both norms of one instance, then the largest weights and times [κ, norm]."""
     norms = [_solution_norm(regression(P, seed, kappa)) for kappa in descents.norms_of]
     ends = np.array([[_end(descents, seed, kappa, norm) for norm in norms] for kappa in KAPPAS])
     return norms, ends[..., 0], ends[..., 1]
@@ -146,8 +146,8 @@ CLAIMS = (
         id="polarization/kl-weaker",
         source=PAPER,
         place="Section 3.2, Figure 10",
-        statement="With KL the polarization is weaker than in classification, at equal time, for the figure's target",
-        tolerance="none: which is larger, in every instance",
+        statement="With KL we again observe polarization, with diminishing strength compared to classification",
+        tolerance="none: the largest weight is smaller at equal time, for the figure's target, in every instance",
         judge=prediction_polarizes_less,
         subject=Predictions(),
         control=Predictions(map="uniform"),
@@ -167,8 +167,8 @@ CLAIMS = (
         id="polarization/kl-literal",
         source=PAPER,
         place="Section 3.2, KL divergence",
-        statement="With ℓ(β) = −⟨p*, log β⟩ the flow is analogous to that of regression, which comes to rest",
-        tolerance=f"{RESTS:g} from t = 1e6 to 1e9",
+        statement="With ℓ(β) = −⟨p*, log β⟩ the gradient-flow dynamics are analogous to the regression case",
+        tolerance=f"{RESTS:g} from t = 1e6 to 1e9: an analogous flow comes to rest, as that of regression does",
         judge=kl_is_like_regression,
         subject="kl",
         control="square",
@@ -177,7 +177,7 @@ CLAIMS = (
         evidence=Evidence("own", horizon=1e9, runs="seed 0"),
         proof="β = Vs is not confined to distributions and ℓ(cβ) = ℓ(β) − log c, so that ℓ has no least value and no "
         "point of rest: ⟨∇ℓ, β⟩ = −1 everywhere (erratum 16).",
-        remark="Weights become one-hot under it, as the paper says that it polarizes.",
+        remark="Weights become one-hot under this loss, so it polarizes, as the paper says.",
         why="β = Vs is not confined to distributions, so the loss has no least value and the flow no point of rest.",
         erratum=("polarization/16",),
         figures=("polarization/fig10",),

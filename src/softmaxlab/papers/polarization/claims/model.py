@@ -143,7 +143,7 @@ def joint_training_is_the_cause(cause: Cause) -> Finding:
 
 
 def linear_network_stays_dense(family: Family) -> Finding:
-    """With σ = identity, a turns towards √b a(0) + u(0), which is nothing like one-hot."""
+    """With σ the identity, a turns towards √b a(0) + u(0), which is far from one-hot."""
     off, shares = 0.0, []
     for run in runs(family):
         end = run["weights"][-1] / np.linalg.norm(run["weights"][-1])

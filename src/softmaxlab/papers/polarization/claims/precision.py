@@ -1,4 +1,4 @@
-"""Ours: runs in bfloat16 are like those in float32, a condition for drawing them in Figures 4 and 14 to 17."""
+"""Our claim that runs in bfloat16 are like those in float32, a condition for drawing them in Figures 4 and 14 to 17."""
 
 from typing import TYPE_CHECKING
 

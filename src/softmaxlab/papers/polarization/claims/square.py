@@ -98,7 +98,7 @@ def order_is_kept(start: Start) -> Finding:
 
 
 def largest_start_wins(shift: float) -> Finding:
-    """Which token has the largest weight at the end, from u(0) spread about `shift`·b: V(0) small, or an overshoot."""
+    """Find the largest weight at the end, from u(0) spread about `shift`·b: V(0) small, or an overshoot."""
     draw = generator(0, "claims/overshoot")
     beta, u = draw.standard_normal((2, P))
     u = -np.sort(-u) + shift * (beta @ beta)

@@ -1,4 +1,4 @@
-"""What the polarization paper says about trained transformers on the induction task, judged on the table of runs.
+"""Claims of the polarization paper about transformers trained on the induction task, judged on the table of runs.
 
 The table grows: a claim says how many pairs it has and how many it needs, and comes to a verdict when they are there.
 Its own level is the paper's protocol, all runs of the table. Refined it is judged on the runs of other seeds than the

@@ -31,11 +31,11 @@ class Confound(FigureSpec):
     """Descents at each of `kappas`: with the paper's β*, with ‖X⁻¹β*‖² held at its ends, and with each of `sizes`."""
 
     id: ClassVar[str] = "polarization/confound"
-    title: ClassVar[str] = "Regression: the size of the solution makes weights sparse, the condition number adds little"
+    title: ClassVar[str] = "Regression: the largest weight against the condition number and the size of the solution"
     source: ClassVar[str] = "softmaxlab"
     place: ClassVar[str] = "Figures 3 and 12, Section 3.2"
     reports: ClassVar[str] = (
-        "The largest weight follows ‖X⁻¹β*‖²; at a fixed size κ moves it much less than the figures suggest"
+        "The largest weight follows ‖X⁻¹β*‖²; at a fixed size κ moves it much less than at a fixed β*"
     )
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "quick": {

@@ -74,9 +74,9 @@ class Fig01(FigureSpec):
 
     @staticmethod
     def seen(result: Result) -> str:
-        """How many heads of each map are sinks, and whether for softmax alone among the paper's three.
+        """Say how many heads of each map are sinks, and whether only softmax has sinks among the paper's three maps.
 
-        Of less than the paper's epochs, stored runs of all of them are told, if there are.
+        After fewer than the paper's epochs, the sentence is about stored runs of all epochs, if there are.
         """
         if "sink_score" not in result:
             return f"There are no sink scores, as not every run finished ({result.status})."

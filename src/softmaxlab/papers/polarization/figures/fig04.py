@@ -1,4 +1,4 @@
-"""Figure 4: the bars, and beside them all the scores that the threshold cuts."""
+"""Figure 4: the share of sink heads as bars, and beside them the scores of all heads, which the threshold cuts."""
 
 from typing import TYPE_CHECKING, ClassVar
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Fig04(InductionRuns):
-    """The bars, and beside them all the scores that the threshold cuts."""
+    """Bars of the share of sink heads, and a dot for the score of every head."""
 
     id: ClassVar[str] = "polarization/fig04"
     title: ClassVar[str] = "Sink heads of the second layer, induction task"

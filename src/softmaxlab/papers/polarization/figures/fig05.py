@@ -115,19 +115,19 @@ class Fig05(FigureSpec):
 
 
 def _shares(weights: np.ndarray) -> np.ndarray:
-    """Of weights [..., key]; NaN where there is no weight."""
+    """Return the shares of weights [..., key]; NaN where there is no weight."""
     total = weights.sum(axis=-1, keepdims=True)
     return weights / np.where(total == 0, np.nan, total)
 
 
 def _last(shares: np.ndarray) -> np.ndarray:
-    """The last [sample, key] of shares [step, sample, key] without a NaN; the first if all have one."""
+    """Return the last [sample, key] of shares [step, sample, key] without a NaN; the first if all have one."""
     known = np.flatnonzero(np.isfinite(shares).all(axis=(1, 2)))
     return shares[known[-1] if len(known) else 0]
 
 
 def _name_ends(ax: "Axes", ends: np.ndarray, names: list[str], span: float) -> None:
-    """Eleven lines in a legend tell nothing: each is named right of where it ends, those that end together in one."""
+    """Write the name of each line where it ends, and one name for lines that end together."""
     if not np.isfinite(ends).all():
         return
     groups: list[list[int]] = []

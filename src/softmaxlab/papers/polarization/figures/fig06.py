@@ -1,4 +1,4 @@
-"""Figure 6: one layer, one head, a panel for each vocabulary.
+"""Figure 6: flip rates with one layer and one head, a panel for each vocabulary.
 
 The text does not say which vocabulary the figure is of, and the authors' notebook draws one at a time. The claim is
 read at READ_AT, that of Figure 5, of which it is the test.

@@ -40,7 +40,7 @@ class Fig08(FigureSpec):
 
     @staticmethod
     def seen(result: Result) -> str:
-        """How many tokens are distinct, and whether the answer is what followed the token that comes again."""
+        """Say how many tokens are distinct, and whether the answer is what followed the token that comes again."""
         tokens, first = result["tokens"].tolist(), int(result["first"])
         *seen, again, answer = token_names(result["tokens"], result.notes["vocab"])
         followed = "what" if tokens[-1] == tokens[first + 1] else "not what"

@@ -80,7 +80,7 @@ class Fig11(FigureSpec):
 
 
 def _observed(run: Result, padded: int) -> Result:
-    """Weights from the largest at the end on, NaN beyond D, and norms of columns of U."""
+    """Return the weights, the largest at the end first, NaN beyond D, and norms of columns of U."""
     order = curves.ranked(curves.last(run["weights"]))
     weights, norms = run["weights"][:, order], np.linalg.norm(run["U"], axis=1)[:, order]
     missing = np.full((len(weights), padded - len(order)), np.nan)

@@ -1,4 +1,4 @@
-"""Figure 14: λ = 0: the loss at the last position alone."""
+"""Figure 14: shares of sink heads with λ = 0, where the loss is at the last position alone."""
 
 from typing import Annotated, ClassVar
 
@@ -8,7 +8,7 @@ from softmaxlab.papers.polarization.induction_figures import InductionRuns
 
 
 class Fig14(InductionRuns):
-    """λ = 0: the loss at the last position alone."""
+    """Panels of settings, positions down and kinds of query across, with bars for the maps."""
 
     id: ClassVar[str] = "polarization/fig14"
     title: ClassVar[str] = "Sink heads of the second layer, λ = 0"

@@ -1,4 +1,4 @@
-"""Figure 15: λ = 0.2; its sentence is about pairs of runs that differ in positions alone."""
+"""Figure 15: shares of sink heads with λ = 0.2. Its sentence is about pairs of runs that differ in positions alone."""
 
 from typing import ClassVar
 
@@ -19,7 +19,7 @@ class Fig15(InductionRuns):
     id: ClassVar[str] = "polarization/fig15"
     title: ClassVar[str] = "Sink heads of the second layer, λ = 0.2"
     place: ClassVar[str] = "Figure 15"
-    reports: ClassVar[str] = "No explicit positions: more sinks"
+    reports: ClassVar[str] = "Without explicit positional encodings more sinks form"
 
     def _run(self, device: str) -> Result:
         result = super()._run(device)

@@ -1,4 +1,4 @@
-"""Figure 17: λ = 0.2."""
+"""Figure 17: accuracies on the induction task with λ = 0.2."""
 
 from typing import ClassVar
 
@@ -6,10 +6,10 @@ from softmaxlab.papers.polarization.induction_figures import InductionRuns
 
 
 class Fig17(InductionRuns):
-    """λ = 0.2."""
+    """Panels of settings, positions down and kinds of query across, with bars for the maps."""
 
     id: ClassVar[str] = "polarization/fig17"
     title: ClassVar[str] = "Induction accuracy, λ = 0.2"
     place: ClassVar[str] = "Figure 17"
-    reports: ClassVar[str] = "Which settings learn the task"
+    reports: ClassVar[str] = "The accuracy of each setting, which shows which settings learn the task"
     quantity: ClassVar[str] = "accuracy"

@@ -1,4 +1,4 @@
-"""Figure 18: with and without MLP and LayerNorm, one vocabulary."""
+"""Figure 18: flip rates with and without MLP and LayerNorm, at vocabulary 41."""
 
 from typing import ClassVar
 
@@ -8,7 +8,7 @@ ON = {True: "", False: "no "}
 
 
 class Fig18(FlipRuns):
-    """With and without MLP and LayerNorm, one vocabulary."""
+    """Panels of mean flip rates: a bar for each map, a dot for each run."""
 
     id: ClassVar[str] = "polarization/fig18"
     title: ClassVar[str] = "Flip rates at vocabulary 41"

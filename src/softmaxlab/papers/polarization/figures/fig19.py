@@ -1,4 +1,4 @@
-"""Figure 19: vocabulary 81."""
+"""Figure 19: flip rates with and without MLP and LayerNorm, at vocabulary 81."""
 
 from typing import ClassVar
 
@@ -7,7 +7,7 @@ from softmaxlab.papers.polarization.figures.fig18 import Fig18
 
 
 class Fig19(Fig18):
-    """Vocabulary 81."""
+    """Panels of mean flip rates: a bar for each map, a dot for each run."""
 
     id: ClassVar[str] = "polarization/fig19"
     title: ClassVar[str] = "Flip rates at vocabulary 81"

@@ -1,4 +1,4 @@
-"""Figure 20: vocabulary 161."""
+"""Figure 20: flip rates with and without MLP and LayerNorm, at vocabulary 161."""
 
 from typing import ClassVar
 
@@ -7,7 +7,7 @@ from softmaxlab.papers.polarization.figures.fig18 import Fig18
 
 
 class Fig20(Fig18):
-    """Vocabulary 161."""
+    """Panels of mean flip rates: a bar for each map, a dot for each run."""
 
     id: ClassVar[str] = "polarization/fig20"
     title: ClassVar[str] = "Flip rates at vocabulary 161"

@@ -1,4 +1,4 @@
-"""Figure 21: heads and layers, without MLP and LayerNorm."""
+"""Figure 21: flip rates with more heads and layers, without MLP and LayerNorm."""
 
 from typing import ClassVar
 
@@ -9,7 +9,7 @@ from softmaxlab.papers.polarization.classification_figures import FlipRuns, Pane
 
 
 class Fig21(FlipRuns):
-    """Heads and layers, without MLP and LayerNorm."""
+    """Panels of mean flip rates: a bar for each map, a dot for each run."""
 
     id: ClassVar[str] = "polarization/fig21"
     title: ClassVar[str] = "Flip rates with more heads and layers"
@@ -20,7 +20,7 @@ class Fig21(FlipRuns):
 
     @staticmethod
     def seen(result: Result) -> str:
-        """In how many steps to more heads or layers the mean flip rate falls, of softmax and of the other maps."""
+        """Say in how many steps to more heads or layers the mean flip rate falls, of softmax and of the other maps."""
         mean = result["mean"].reshape(-1, 2, len(result["map"]))  # [heads, layers, map], as in `panels`
         steps = np.concatenate([np.diff(mean, axis=axis).reshape(-1, mean.shape[-1]) for axis in (0, 1)])
         ours = result["map"] == "softmax"

@@ -62,7 +62,9 @@ class Optimizers(FigureSpec):
     """
 
     id: ClassVar[str] = "polarization/optimizers"
-    title: ClassVar[str] = "Adam polarizes too, but in a window of learning rates to another token than gradient flow"
+    title: ClassVar[str] = (
+        "Adam polarizes too, but in a window of learning rates towards another token than gradient flow"
+    )
     source: ClassVar[str] = "softmaxlab"
     place: ClassVar[str] = "Limitations (Theorem 3.2 under other optimizers)"
     reports: ClassVar[str] = (

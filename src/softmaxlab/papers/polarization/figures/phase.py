@@ -90,7 +90,7 @@ class Phase(FigureSpec):
 
     @staticmethod
     def seen(result: Result) -> str:
-        """How well the invariant is kept, and how often the largest u(0) does not win."""
+        """Say how well the invariant is kept, and how often the largest u(0) does not win."""
         x, w, (_, lead), s = result["x"], result["w"], result["lead"], result["weights"][1]
         two, three = np.isfinite(x[:, -1]), np.isfinite(s[:, -1]).all(axis=1) & (lead > 0)  # without a lead, no order
         lost_two = np.sign(x[two, -1]) != np.sign(w[two, 0])

@@ -1,4 +1,4 @@
-"""When does the sink form? Every head of the second layer through training."""
+"""The time at which the sink forms, for every head of the second layer through training."""
 
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -66,7 +66,7 @@ class SinkTime(FigureSpec):
 
     @staticmethod
     def seen(result: Result) -> str:
-        """From which step on the values of all heads prefer BOS, and half of the heads are sinks, for each map."""
+        """Say for each map from which step on the values of all heads prefer BOS, and half of the heads are sinks."""
         steps, formed = result["step"], np.median(result["sink_score"], axis=2) > SINK
         times = [
             (str(name), *_formation((lead > 0).all(axis=1), above))
@@ -100,7 +100,7 @@ class SinkTime(FigureSpec):
 
 
 def _formation(leads: np.ndarray, formed: np.ndarray) -> tuple[int | None, int | None]:
-    """From where on BOS leads until the sink is formed, or to the end if none is, and where it is formed."""
+    """Return the steps between which BOS leads and no sink has formed, and the step at which it forms."""
     sink = int(formed.argmax()) if formed.any() else None
     before = leads[: len(leads) if sink is None else sink + 1]
     wrong = np.flatnonzero(~before)

@@ -45,11 +45,11 @@ class Softmax1(FigureSpec):
     """Flows under both maps from one start, and under softmax-1 from u(0) = −c for each c of `depths` (b = 1)."""
 
     id: ClassVar[str] = "polarization/softmax1"
-    title: ClassVar[str] = "Softmax-1 polarizes like softmax, and in the end attends nowhere no longer"
+    title: ClassVar[str] = "Softmax-1 polarizes like softmax, and its unused weight vanishes"
     source: ClassVar[str] = "softmaxlab"
     place: ClassVar[str] = "Section 3.2, for the map of specialization Section II"
     reports: ClassVar[str] = (
-        "Softmax-1 goes to one-hot at softmax's rate with the same winner; its unused weight goes to 0 like 2b/log²t, "
+        "Softmax-1 becomes one-hot at softmax's rate with the same winner; its unused weight goes to 0 like 2b/log²t, "
         "also in a head that was shut for a time e^{c²/2b}"
     )
     presets: ClassVar[dict[str, dict[str, Any]]] = {"quick": {}, "paper": {"points": 400}}
@@ -164,7 +164,7 @@ def shut_bottom(p: int, depth: float) -> tuple[float, float]:
 
 
 def _openings(result: Result) -> str:
-    """How many heads shut, and how far from the foretold times they opened again."""
+    """Say how many heads shut, and how far from the predicted times they opened again."""
     t, factors, shut = result["shut_t"], [], 0
     for total, foretold in zip(result["total"], result["opening"]):
         below = np.flatnonzero(total < OPEN)

@@ -46,7 +46,9 @@ class Unaligned(FigureSpec):
     """Flows for each spread and start, `seeds` times. Tokens are in the order of u(0) = V(0)ᵀg(0)."""
 
     id: ClassVar[str] = "polarization/unaligned"
-    title: ClassVar[str] = "Samples instead of one β*: one-hot while they can be separated, order lost before that"
+    title: ClassVar[str] = (
+        "Samples in place of one β*: weights become one-hot if the samples are separable, order is lost earlier"
+    )
     source: ClassVar[str] = "softmaxlab"
     place: ClassVar[str] = "Limitations (Theorem 3.2 for unaligned gradients)"
     reports: ClassVar[str] = (
@@ -132,7 +134,7 @@ def gradient(X: np.ndarray, output: np.ndarray) -> np.ndarray:
 
 
 def measure(run: Result) -> dict[str, float]:
-    """What a run shows: its largest weight at the end, and which of the pairs i < j kept their order at all times."""
+    """Return the largest weight at the end of a run, and which of the pairs i < j kept their order at all times."""
     X, V, s = run.spec.X, run["V"], run["weights"]  # type: ignore[union-attr]
     g = gradient(X, np.einsum("tdp,tp->td", V, s))
     i, j = np.triu_indices(s.shape[-1], 1)

@@ -25,7 +25,7 @@ SKEWED = Discrete(points=np.array([[2.0, 1.0], [1.0, -1.0], [0.5, 0.0]]))
 
 
 def manifold_is_invariant(extra: float) -> Finding:
-    """How far from equal heads the gradient is at m = 1 m̃ᵀ, r = r̃1 I + r̃2 11ᵀ, b = b̃ 1, with m_11 moved by `extra`."""
+    """Judge the gradient's distance from equal heads at m = 1 m̃ᵀ, r = r̃1 I + r̃2 11ᵀ, b = b̃ 1, m_11 + `extra`."""
     worst = 0.0
     for map in MAPS:
         model = SingleLocation(prior=Discrete(points=np.array([[1.0], [2.0]])), length=2, heads=3, map=map)

@@ -74,7 +74,7 @@ def two_features(*nu: float) -> SingleLocation:
 
 
 def learnt_in_order_of_variance(trained: Trained) -> Finding:
-    """When mean_h |m_hf| exceeds 0.1 for three features, H = 8, L = 5, over seeds.
+    """Judge when mean_h |m_hf| exceeds 0.1 for three features, H = 8, L = 5, over seeds.
 
     Figure 4's third feature, Var θ = 1, comes late, and with few samples along their noise: it needs 2^15 base points.
     """
@@ -89,7 +89,7 @@ def learnt_in_order_of_variance(trained: Trained) -> Finding:
 
 
 def equal_features_are_learnt_together(trained: Trained) -> Finding:
-    """When mean_h |m_hf| exceeds 0.1 for each of two features, over seeds."""
+    """Judge when mean_h |m_hf| exceeds 0.1 for each of two features, over seeds."""
     times = np.array([_times(run, np.eye(trained.model.features)) for run in trained.flows()])
     ratio = float((times.max(axis=1) / times.min(axis=1)).max())
     shown = "; ".join(", ".join(f"{t:.0f}" for t in row) for row in times)
@@ -98,7 +98,7 @@ def equal_features_are_learnt_together(trained: Trained) -> Finding:
 
 
 def pca_of_theta(variances: tuple[float, float]) -> Finding:
-    """When the heads learn s_1 and s_2 of a rotated covariance, and the direction of their first split."""
+    """Judge when the heads learn s_1 and s_2 of a rotated covariance, and along which direction they first split."""
     R = rotation()
     prior = Gaussian(covariance=R @ np.diag(variances) @ R.T)
     model = SingleLocation(prior=prior, length=4, heads=4)
@@ -120,14 +120,14 @@ def _run(model: SingleLocation, tau_end: float, seed: int) -> Result:
 
 
 def _times(run: Result, basis: np.ndarray) -> list[float]:
-    """When each column of the basis is learnt; NaN if never."""
+    """Return when each column of the basis is learnt; NaN if never."""
     size = np.abs(run["m"] @ basis).mean(axis=1)
     reached = [np.nonzero(column > LEARNT)[0] for column in size.T]
     return [float(run["tau"][rows[0]]) if len(rows) else float("nan") for rows in reached]
 
 
 def heads_learn_all_combinations(trained: Trained) -> Finding:
-    """How many of the 2^F sign patterns ±s_1 ± … ± s_F the heads have at the end, H = 2^F, over seeds."""
+    """Count the sign patterns ±s_1 ± … ± s_F, out of 2^F, that the heads have at the end, H = 2^F, over seeds."""
     model = trained.model
     runs = trained.flows()
     found, wanted = [sign_patterns(run["m"][-1]) for run in runs], 2**model.features
@@ -137,7 +137,7 @@ def heads_learn_all_combinations(trained: Trained) -> Finding:
 
 
 def pairs_learn_one_direction(trained: Trained) -> Finding:
-    """Of the heads that have learnt, how many have an opposite at the end and at most, and are along ±s_f too."""
+    """Count the learnt heads that have an opposite, at the end and at most, and those that also lie along ±s_f."""
     runs = trained.flows()
     rows = [[_pairs(m) for m in run["m"][run["tau"] >= PAIRED_FROM]] for run in runs]
     learnt, opposite, along = np.array([of_run[-1] for of_run in rows]).T
@@ -154,7 +154,7 @@ def pairs_learn_one_direction(trained: Trained) -> Finding:
 
 
 def _pairs(m: np.ndarray) -> tuple[int, int, int]:
-    """How many heads have learnt, have an opposite, and lie along ±s_f too."""
+    """Count the heads that have learnt, that have an opposite, and that also lie along ±s_f."""
     u = directions(m)
     has = (u @ u.T).min(axis=1) < -OPPOSITE
     return len(u), int(has.sum()), int((has & (np.abs(u).max(axis=1) > OPPOSITE)).sum())
@@ -182,7 +182,7 @@ def misplaced_heads_return(prior: Prior) -> Finding:
 
 
 def split_at_the_end(prior: Prior, ahead: int, seed: int) -> tuple[int, float]:
-    """How many of eight heads are on the side of s_1 in the end, if `ahead` are at first; and the loss."""
+    """Return how many of eight heads are on the side of s_1 at the end, if `ahead` are at first; and the loss."""
     draw = np.random.default_rng([seed, ahead])
     m = 0.01 * draw.standard_normal((8, 2))
     m[:, 0] += 0.3 * np.where(np.arange(8) < ahead, 1.0, -1.0)

@@ -90,7 +90,7 @@ class MoreHeads:
 
 
 def loss_falls_with_every_head(more: MoreHeads) -> Finding:
-    """By how much the loss falls from one number of heads to the next larger one, against its standard error."""
+    """Judge by how much the loss falls from one number of heads to the next larger one, against its standard error."""
     loss, error = more.losses()
     falls, errors = -np.diff(loss), np.hypot(error[1:], error[:-1])
     risk, _ = SingleLocation(prior=more.prior, length=5, heads=1).bayes_risk(samples=OUTSIDE)
@@ -183,8 +183,8 @@ CLAIMS = (
         id="specialization/fig5-bistable",
         source=PAPER,
         place="Figure 5 (left)",
-        statement="Five runs of each map end at the same loss: standard deviations are not visible (softmax-1, H = 4)",
-        tolerance=f"{SAME_RUN:g}: what a figure of losses from 0 to 1 shows",
+        statement="Over five runs with different initial conditions the standard deviations are not visible",
+        tolerance=f"{SAME_RUN:g}, for softmax-1 and H = 4: what a figure of losses from 0 to 1 shows",
         judge=runs_agree,
         subject=FiveRuns("softmax1", BISTABLE),
         control=FiveRuns("softmax1", BISTABLE_FEW),
@@ -203,9 +203,9 @@ CLAIMS = (
         id="specialization/fig5-continuous",
         source=PAPER,
         place="Section IV, Figure 5 (left)",
-        statement="For a continuous prior the loss does not plateau: it continues to decrease with more heads "
-        "(Bayes-softmax, isotropic Gaussian, F = 4, ν = 10)",
-        tolerance=f"every step of H falls by {CERTAIN:g} standard errors and {SEEN_FALL:.0%} of the loss",
+        statement="For a continuous prior the loss does not plateau: it continues to decrease with more heads",
+        tolerance=f"every step of H falls by {CERTAIN:g} standard errors and {SEEN_FALL:.0%} of the loss, "
+        "for Bayes-softmax on an isotropic Gaussian with F = 4 and ν = 10",
         judge=loss_falls_with_every_head,
         subject=MoreHeads(CONTINUOUS, "bayes_softmax", HEADS_RUN),
         control=MoreHeads(OneHotSpikes(F=4, nu=10.0), "bayes_softmax", ONE_RUN),
@@ -253,7 +253,7 @@ CLAIMS = (
         refined_evidence=GRID_MORE.evidence("refined"),
         protocol=Strengths(PRINTED),
         protocol_evidence=PRINTED.evidence("paper protocol"),
-        remark="A slip in the text: it is true of the cosine similarity, which the figure shows.",
+        remark="The text measures specialization by the cosine similarity of the heads, for which this is true.",
         why="It is the cosine similarity of the heads that does so; specialization does the opposite.",
         erratum=("specialization/16",),
         figures=("specialization/fig11",),

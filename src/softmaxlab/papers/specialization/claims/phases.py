@@ -36,7 +36,7 @@ def _start(model: SingleLocation, dim: int, seed: int) -> OrderParameters:
 
 
 def mean_is_learnt_at_once(prior: Prior) -> Finding:
-    """When x = 0.1 is reached and √D |P⊥ m| at τ = 5, for each D; and |P⊥ m| there for a lopsided prior."""
+    """Judge when x = 0.1 is reached and √D |P⊥ m| at τ = 5, for each D; and |P⊥ m| there for a lopsided prior."""
     model = FIG1.replace(prior=prior)
     runs = [
         finished(Flow(model=model, tau_end=5.0, points=51, start=_start(model, D, 0), samples=SAMPLES)) for D in DIMS
@@ -161,7 +161,7 @@ class Separation:
 
 
 def separated_by_ten(separation: Separation) -> Finding:
-    """When |m_1 − m_2| exceeds 0.1, and half of its end, over the seeds at D = 1e4."""
+    """Judge when |m_1 − m_2| exceeds 0.1, and half of its last value, over the seeds at D = 1e4."""
     runs = separation.runs()
     visible, half = ([_split(run, level) for run in runs] for level in (VISIBLE, HALF))
     end = separation.tau_end
@@ -199,7 +199,8 @@ CLAIMS = (
         id="specialization/prop3.4",
         source=PAPER,
         place="Proposition III.4",
-        statement="Heads separate at τ_s = Θ(log D) (we find: with dτ_s/d log D = 1/(2 rate) on the way)",
+        statement="Heads separate at τ_s = Θ(log D)",
+        remark="The slope is dτ_s/d log D = 1/(2 rate), with the rate on the way (ours).",
         tolerance=f"{SLOPE_ERROR:.0%} of the slope: the rate changes by as much between two D",
         judge=separation_takes_log_D,
         subject=True,

@@ -43,7 +43,7 @@ class Pruned:
 
 
 def heads_can_be_pruned(pruned: Pruned) -> Finding:
-    """How many of eight heads go before the mean loss rises by a tenth, F = 4: rule `renormalise`."""
+    """Count how many of eight heads can go before the mean loss rises by a tenth, F = 4: rule `renormalise`."""
     prunable = {}
     for map in pruned.maps:
         loss = pruned.losses(map, "renormalise").mean(axis=0)
@@ -89,8 +89,9 @@ CLAIMS = (
         id="specialization/fig7-pruning",
         source=PAPER,
         place="Section IV, Figure 7",
-        statement="About H − F heads can be pruned without a significant loss, for all three maps (rule: renormalise)",
-        tolerance=f"one head; significant is a rise of {PRUNABLE:.0%} (at 25 % softmax could do without 6)",
+        statement="About H − F heads can be pruned without a significant loss",
+        tolerance=f"one head, for all three maps and the rule renormalise; significant is a rise of {PRUNABLE:.0%} "
+        "(at 25 % softmax could do without 6)",
         judge=heads_can_be_pruned,
         subject=Pruned(ONE_RUN),
         control=Pruned(UNTRAINED, ("softmax", "bayes_softmax")),

@@ -29,12 +29,12 @@ class Batch(FigureSpec):
     """Figure 1's setting at dimension `dim`, with each of `batches`."""
 
     id: ClassVar[str] = "specialization/batch"
-    title: ClassVar[str] = "Small batches keep the heads large, by a term that the flow can carry"
+    title: ClassVar[str] = "Small batches keep the heads large; one more term in the flow accounts for it"
     source: ClassVar[str] = "softmaxlab"
     place: ClassVar[str] = "Proposition III.2"
     reports: ClassVar[str] = (
-        "With N_b < D the part of the heads outside the signal stays larger than the flow says, by a term γ D/N_b that "
-        "the flow can carry"
+        "With N_b < D the part of the heads outside the signal stays larger than in the flow; a term with γ D/N_b in "
+        "the flow accounts for it"
     )
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "quick": {"batches": (1000, 400, 200), "tau_end": 10.0, "samples": 2**10},

@@ -37,8 +37,8 @@ class Bistable(FigureSpec):
     source: ClassVar[str] = "softmaxlab"
     place: ClassVar[str] = "Figure 5, left, H = 4"
     reports: ClassVar[str] = (
-        "Runs end at .251 (a head for each feature), at about .337 (each head shuns a feature) or seldom between, by "
-        "their start and their samples"
+        "Runs end at .251 (a head for each feature), at about .337 (each head shuns a feature) or seldom between; "
+        "their start and their samples decide"
     )
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "quick": {"starts": 3, "sample_sets": 2, "samples": 2**9},

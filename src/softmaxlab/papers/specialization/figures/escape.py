@@ -1,4 +1,4 @@
-"""How fast heads escape from the unspecialised state: measured against the Hessian's prediction (ours).
+"""The rates at which heads escape from the unspecialised state, measured against the Hessian's prediction (ours).
 
     at m = r = 0:     rate_f = 2 (c3 + c4) Var θ_f − 2 c0                     Lemma A.5, corrected
     along the way:    rate(τ) = −∂²Ẽ/∂m₋² at (x(τ), r(τ)),   |m₋(τ)| = |m₋(0)| exp ∫ rate dτ
@@ -44,7 +44,7 @@ class Escape(FigureSpec):
     """Flows from the origin with each of three maps, and one along the unspecialised path of Figure 1."""
 
     id: ClassVar[str] = "specialization/escape"
-    title: ClassVar[str] = "Escape rates: what the Hessian predicts, and what heads do"
+    title: ClassVar[str] = "Escape rates of heads: the Hessian's prediction and the measurement"
     source: ClassVar[str] = "softmaxlab"
     place: ClassVar[str] = "Lemmas III.1, A.5"
     reports: ClassVar[str] = (

@@ -55,11 +55,11 @@ class Fig02(HeadPlanes):
 
 
 def _half_ways(tau: np.ndarray, paths: list[np.ndarray]) -> tuple[list[float], list[float]]:
-    """When all heads of each path are half way along the mean, and half as far apart across it as they will be."""
+    """Return when all heads of each path are half way along the mean, and half as far apart across it as at the end."""
     along = [_half_way(tau, path[..., 0].min(axis=1)) for path in paths]
     return along, [_half_way(tau, np.ptp(path[..., 1], axis=1)) for path in paths]
 
 
 def _half_way(tau: np.ndarray, values: np.ndarray) -> float:
-    """When values first reach half of their largest; NaN if that is within the noise of the start."""
+    """Return when values first reach half of their largest; NaN if that is within the noise of the start."""
     return float(tau[np.argmax(values >= values.max() / 2)]) if values.max() > LEARNT else np.nan

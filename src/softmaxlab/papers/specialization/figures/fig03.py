@@ -16,11 +16,11 @@ class Fig03(HeadPlanes):
     """Softmax on a Gaussian: few heads, many heads in two runs, and many heads on an isotropic Gaussian."""
 
     id: ClassVar[str] = "specialization/fig03"
-    title: ClassVar[str] = "Gaussian spike: features are learned in turn, unless they are equally strong"
+    title: ClassVar[str] = "Gaussian spike: features are learnt in turn, unless they are equally strong"
     place: ClassVar[str] = "Figure 3"
     reports: ClassVar[str] = (
         "Heads split along the stronger feature first, then along the other; misplaced heads make excursions; "
-        "equally strong features are learned together"
+        "equally strong features are learnt together"
     )
     presets: ClassVar[dict[str, dict[str, Any]]] = {"quick": {"samples": 2**13, "points": 80}, "paper": {}}
     cost: ClassVar[dict[str, str]] = {"quick": "8 s", "paper": "15 s"}

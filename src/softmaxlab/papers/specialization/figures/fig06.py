@@ -114,7 +114,7 @@ class Fig06(FigureSpec):
 
 
 def _misplaced(weights: np.ndarray, relevant: np.ndarray) -> float:
-    """Of all weight [sequence, head, token], the part that heads with another favourite put on irrelevant tokens."""
+    """Return the share of all weight that heads with another favourite put on irrelevant tokens."""
     if not (np.isfinite(weights).all() and weights.sum() > 0):
         return np.nan
     elsewhere = np.arange(weights.shape[-1]) != relevant[:, None, None]

@@ -39,10 +39,12 @@ class Fig07(FigureSpec):
     """Greedy pruning of `runs` trained models of `heads` heads per map, under each rule that matters to it."""
 
     id: ClassVar[str] = "specialization/fig07"
-    title: ClassVar[str] = "Pruning heads: for Bayes-softmax the rescaling rule decides"
+    title: ClassVar[str] = "Loss as heads are removed one by one, for three maps and every rescaling rule"
     source: ClassVar[str] = "sagitova2026specialization"
     place: ClassVar[str] = "Figure 7"
-    reports: ClassVar[str] = "Many heads can be removed at little loss, for Bayes-softmax all but one per feature"
+    reports: ClassVar[str] = (
+        "About H − F heads can be removed without a significant loss; then softmax-1 and Bayes-softmax degrade most"
+    )
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "quick": {"runs": 1, "tau_end": 3000.0, "tau_end_softmax1": 1e4, "judged": 2**10},
         "paper": {"runs": 5, "tau_end": 3000.0, "tau_end_softmax1": 1e4},

@@ -31,10 +31,10 @@ class Fig11(FigureSpec):
     """Flows of two heads for all pairs of strengths, and the angle between the heads at the end."""
 
     id: ClassVar[str] = "specialization/fig11"
-    title: ClassVar[str] = "The cosine similarity of two softmax heads, not their specialization, grows with $ν_1$"
+    title: ClassVar[str] = "Cosine similarity of two softmax heads over the strengths of a flipping spike"
     source: ClassVar[str] = "sagitova2026specialization"
     place: ClassVar[str] = "Figure 11"
-    reports: ClassVar[str] = "Specialization grows with ν1 and falls with ν2"
+    reports: ClassVar[str] = "Specialization, measured by the cosine similarity, grows with ν1 and decreases with ν2"
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "quick": {"samples": 2**12, "nu1": (1.0, 2.0, 4.0, 8.0), "nu2": (1.0, 2.0, 4.0, 8.0)},
         "paper": {},

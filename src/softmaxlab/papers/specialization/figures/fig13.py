@@ -1,4 +1,4 @@
-"""Figure 13: the same for softmax-1."""
+"""Figure 13: two heads on flipping spikes of all strengths, for softmax-1."""
 
 from typing import Annotated, Any, ClassVar
 
@@ -16,14 +16,12 @@ from softmaxlab.plotting.map_styles import MapName
 
 
 class Fig13(Fig12):
-    """The same for softmax-1."""
+    """One panel for each pair of strengths: ν1 of the constant direction grows to the right, ν2 upward."""
 
     id: ClassVar[str] = "specialization/fig13"
-    title: ClassVar[str] = (
-        "Two heads on flipping spikes, softmax-1: like softmax at first, then to θ where $ν_1$ is small"
-    )
+    title: ClassVar[str] = "Two heads on flipping spikes, softmax-1"
     place: ClassVar[str] = "Figure 13"
-    reports: ClassVar[str] = "Softmax-1 behaves much like softmax"
+    reports: ClassVar[str] = "Softmax-1 behaves like softmax, with heads more impacted by a stronger constant direction"
 
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "quick": {"points": 80, "nu1": (1.0, 3.0, 8.0), "nu2": (1.0, 3.0, 8.0)},

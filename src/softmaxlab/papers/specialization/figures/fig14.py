@@ -1,4 +1,4 @@
-"""Figure 14: the same for Bayes-softmax."""
+"""Figure 14: two heads on flipping spikes of all strengths, for Bayes-softmax."""
 
 from typing import ClassVar
 
@@ -14,7 +14,7 @@ from softmaxlab.plotting.map_styles import MapName
 
 
 class Fig14(Fig12):
-    """The same for Bayes-softmax."""
+    """One panel for each pair of strengths: ν1 of the constant direction grows to the right, ν2 upward."""
 
     id: ClassVar[str] = "specialization/fig14"
     title: ClassVar[str] = "Two heads on flipping spikes, Bayes-softmax: each finds a value of θ"

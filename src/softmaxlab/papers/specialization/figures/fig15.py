@@ -1,4 +1,4 @@
-"""Figure 15: the same with more numbers of heads."""
+"""Figure 15: heads on the flipping spike, as in Figure 2, with more numbers of heads."""
 
 from typing import Annotated, ClassVar
 
@@ -12,7 +12,7 @@ from softmaxlab.papers.specialization.head_planes import ALONE, Heads, paths_of_
 
 
 class Fig15(Fig02):
-    """The same with more numbers of heads."""
+    """One panel for each number of heads."""
 
     id: ClassVar[str] = "specialization/fig15"
     title: ClassVar[str] = "Flipping spike: with more heads some diverge more from the mean direction"

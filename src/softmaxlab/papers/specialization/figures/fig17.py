@@ -1,4 +1,4 @@
-"""Figure 17: the same for softmax-1."""
+"""Figure 17: softmax-1 on an isotropic Gaussian (above) and an anisotropic one (below), several numbers of heads."""
 
 from typing import Annotated, ClassVar
 
@@ -10,7 +10,7 @@ from softmaxlab.plotting.map_styles import MapName
 
 
 class Fig17(Fig16):
-    """The same for softmax-1."""
+    """One panel for each number of heads and each prior."""
 
     id: ClassVar[str] = "specialization/fig17"
     title: ClassVar[str] = "Gaussian spike, softmax-1"

@@ -1,4 +1,4 @@
-"""Figure 18: the same for Bayes-softmax."""
+"""Figure 18: Bayes-softmax on an isotropic Gaussian (above) and an anisotropic one (below), several head numbers."""
 
 from typing import ClassVar
 
@@ -7,7 +7,7 @@ from softmaxlab.plotting.map_styles import MapName
 
 
 class Fig18(Fig16):
-    """The same for Bayes-softmax."""
+    """One panel for each number of heads and each prior."""
 
     id: ClassVar[str] = "specialization/fig18"
     title: ClassVar[str] = "Gaussian spike, Bayes-softmax"
