@@ -12,6 +12,8 @@ from softmaxlab.probing.load import load
 from softmaxlab.probing.logits_check import compare_logits
 from softmaxlab.probing.streaming import attach
 from softmaxlab.probing.streaming.eager import capture_weights, eager_sites
+from softmaxlab.probing.support.tiny import model_types
+from softmaxlab.probing.support.trial import _runnable
 from tests.probing import dense
 from tests.probing.checkpoints import WORDS, saved
 from tests.probing.families import PADDING, UNSWITCHABLE, WINDOW, batch, build
@@ -174,3 +176,15 @@ def test_comparing_outputs_draws_no_random_number_and_takes_no_cache():
             model.generate(ids, max_new_tokens=3, do_sample=False)
     assert w.logits["relative"] < 1e-5
     assert w.report()["queries"].max() == 14, "twelve tokens, and the first two of three that were generated"
+
+
+def test_eager_knows_the_keys_that_a_sparse_index_chose_for_each_sequence():
+    """Two sequences see different keys at the same positions."""
+    model = _runnable("axk2", model_types("causal")["axk2"]).float()
+    ids = torch.randint(5, 95, (2, 20), generator=torch.Generator().manual_seed(0))
+    tables = []
+    for eager in (False, True):
+        with torch.no_grad(), watch(model, eager=eager) as w:
+            model(ids)
+        tables.append(w.report()["entropy_normalised"].to_numpy())
+    np.testing.assert_allclose(*tables, atol=AGREES)

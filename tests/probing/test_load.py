@@ -12,10 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import transformers as tf
 from huggingface_hub.errors import LocalEntryNotFoundError
 
 from softmaxlab.errors import SpecError
-from softmaxlab.probing import checkpoint, gguf, hub
+from softmaxlab.probing import ProbeOptions, ProbeSession, checkpoint, gguf, hub
 from softmaxlab.probing.load import Loaded, load
 from tests.probing.checkpoints import WORDS, llama, saved, sizes, tokenizer
 from tests.probing.gguf_file import gguf_arrays, write_gguf
@@ -429,3 +430,12 @@ def test_the_demo_model_has_the_weights_of_its_gguf():
     assert ours.keys() == {tensor.name for tensor in theirs}
     for tensor in theirs:
         np.testing.assert_array_equal(ours[tensor.name], dequantize(tensor.data, tensor.tensor_type))
+
+
+def test_a_model_that_compares_texts_with_images_is_refused(tmp_path):
+    part = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4}
+    text = part | {"vocab_size": 99, "max_position_embeddings": 32}
+    config = tf.CLIPConfig(text_config=text, vision_config=part | {"image_size": 16, "patch_size": 8})
+    folder = saved(tf.CLIPModel(config), tmp_path / "clip")
+    with pytest.raises(SpecError, match="compares texts with images"):
+        ProbeSession(ProbeOptions(str(folder), length=8, samples=2)).run()

@@ -25,6 +25,7 @@ SAMPLE = [
     ("masked", "layoutlm", WORKS),
     ("masked", "longformer", REFUSED),
     ("encoder–decoder", "bart", WORKS),
+    ("encoder–decoder", "t5gemma2", REFUSED),  # its decoder reads the encoder in the same softmax
 ]
 
 

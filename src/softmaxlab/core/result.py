@@ -77,8 +77,7 @@ class Result:
         object.__setattr__(self, "axes", MappingProxyType(axes))
 
     def __getitem__(self, name: str) -> np.ndarray:
-        new = RENAMED.get(name, name)
-        if name not in self.arrays and new in self.arrays:
+        if name not in self.arrays and (new := RENAMED.get(name, name)) in self.arrays:
             warnings.warn(f"array {name!r} is now {new!r}; the old name ends with 0.2", FutureWarning, stacklevel=2)
             name = new
         try:
@@ -87,7 +86,7 @@ class Result:
             raise unknown("array", name, self.arrays) from None
 
     def __contains__(self, name: object) -> bool:
-        return name in self.arrays
+        return name in self.arrays or (isinstance(name, str) and RENAMED.get(name) in self.arrays)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.arrays)

@@ -78,6 +78,11 @@ def sample_inputs(loaded: Loaded, corpus: Corpus, options: SamplingOptions) -> P
     main = root(loaded.model).main_input_name
     if loaded.tokenizer is None or main != "input_ids":
         raise SpecError(f"model {loaded.name!r} reads {main}, not text: run it inside softmaxlab.probing.watch(model)")
+    if isinstance(getattr(root(loaded.model), "logit_scale", None), torch.nn.Parameter):  # CLIP, SigLIP
+        raise SpecError(
+            f"model {loaded.name!r} compares texts with images, and images are not read here: run it inside "
+            "softmaxlab.probing.watch(model)"
+        )
     causal = _is_causal(loaded)
     length = _length(loaded.model, options.length)
     _check_bos(loaded, options, any(causal))

@@ -9,6 +9,7 @@ passes.
 
 import copy
 import inspect
+import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -83,7 +84,7 @@ class OutputCheck:
             return
         with self._without():
             own = kwargs
-            if self._top.config._attn_implementation == "eager" and _is_static(kwargs.get("past_key_values")):
+            if self._top.config._attn_implementation == "eager" and is_static(kwargs.get("past_key_values")):
                 return  # `generate` prepares no mask for us, and eager attention would see what is not filled yet
             if "attention_mask" in kwargs and self._top.config._attn_implementation == "eager":
                 own = kwargs | {"attention_mask": _additive(kwargs["attention_mask"], self._top.dtype)}
@@ -107,13 +108,10 @@ class OutputCheck:
 
     def _judge(self, ours: Tensor | None) -> None:
         plain, self._plain = self._plain, None
-        if plain is None or ours is None or plain.shape != ours.shape:
+        if plain is None or ours is None:
             return
         self.close()
-        same = plain.isnan() & ours.isnan()  # a row without any key may be NaN both ways
-        difference = torch.where(same, 0, ours - plain).abs().max().item()
-        scale = torch.where(same, 0, plain).abs().max().item()
-        relative = difference / scale if scale > 0 else difference
+        relative = _relative_difference(plain, ours)
         allowed = TOLERANCE.get(self._top.dtype, HALF_TOLERANCE)
         self.result = {"relative": relative, "allowed": allowed, "tokens": int(plain.shape[0])}
         if not relative <= allowed:  # NaN stops too
@@ -122,6 +120,16 @@ class OutputCheck:
                 f"largest entry on the first batch, at most {allowed:g} is allowed, so its numbers would be those of "
                 f"another model{self._way_out} (compare_logits=False, --no-compare-logits measures it all the same)"
             )
+
+
+def _relative_difference(plain: Tensor, ours: Tensor) -> float:
+    """Return the largest difference of an entry over the largest entry; infinity for another shape."""
+    if plain.shape != ours.shape:
+        return math.inf
+    same = plain.isnan() & ours.isnan()  # a row without any key may be NaN both ways
+    difference = torch.where(same, 0, ours - plain).abs().max().item()
+    scale = torch.where(same, 0, plain).abs().max().item()
+    return difference / scale if scale > 0 else difference
 
 
 def _run(top: Any, args: tuple, kwargs: dict[str, Any]) -> Tensor | None:
@@ -142,7 +150,8 @@ def _run(top: Any, args: tuple, kwargs: dict[str, Any]) -> Tensor | None:
         return _rows(_values(output), top, args, kwargs)
 
 
-def _is_static(cache: Any) -> bool:
+def is_static(cache: Any) -> bool:
+    """Whether a cache has places for tokens that have not come yet."""
     return bool(getattr(cache, "is_compileable", False))
 
 

@@ -1,7 +1,7 @@
 """Weights that are already there, in place of a call that computes them.
 
-Which keys a query may see is read off the weights: those that some head gives weight, in some sequence, at the same
-positions. Hidden keys have weight 0 everywhere; a visible one would have to be 0 in all heads of all sequences.
+Which keys a query may see is read off the weights: those that some head of its sequence gives weight. Other sequences
+do not tell: a sparse index chooses keys for each. A visible key counts as hidden if its weight is 0 in all heads.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from softmaxlab.probing.streaming.tracker import SequenceLayout
 
 @dataclass(frozen=True, eq=False)
 class Pattern:
-    """Weights w [B, H, Tq, Tk] of one layer; `visible` [Tq, Tk]: which keys some query at that position sees."""
+    """Weights w [B, H, Tq, Tk] of one layer; `visible` [B, Tq, Tk]: which keys a query sees."""
 
     w: Tensor
     visible: Tensor
@@ -32,7 +32,7 @@ class Pattern:
         return B, H, rows, keys
 
     def hidden(self, rows: slice, keys: int) -> Tensor:
-        return ~(self.visible[rows, :keys] & self.real[:, None, None, :keys])
+        return ~(self.visible[:, None, rows, :keys] & self.real[:, None, None, :keys])
 
     def tiles(self) -> Iterator[tuple[slice, int]]:
         return ((rows, self.shape[-1]) for rows in tiled(self.shape))
@@ -40,7 +40,7 @@ class Pattern:
 
 def pattern_sums(w: Tensor, layout: SequenceLayout, leaks_weight: bool = False, v: Tensor | None = None) -> Sums:
     """All sums of weights w [B, H, Tq, Tk]; with the values v [B, H_kv, Tk, D] also what needs them."""
-    visible = (w * layout.counted[:, None, :, None] != 0).any(dim=1).any(dim=0)
+    visible = (w != 0).any(dim=1)
     pattern = Pattern(w, visible, layout.real)
 
     def measure(rows: slice, keys: int, counted: Tensor) -> TileStatistics:

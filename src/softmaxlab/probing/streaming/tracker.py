@@ -15,7 +15,7 @@ from torch import Tensor
 
 from softmaxlab.errors import SpecError
 from softmaxlab.probing.streaming.call import is_hidden
-from softmaxlab.probing.streaming.output_check import ONLY_READS, is_muted
+from softmaxlab.probing.streaming.output_check import ONLY_READS, is_muted, is_static
 from softmaxlab.probing.streaming.sites import Site
 
 _NEW = ("decoder_input_ids", "decoder_inputs_embeds", "input_ids", "inputs_embeds")  # what a cache grows by
@@ -32,6 +32,7 @@ class ForwardInputs:
     ids: Tensor | None
     encodes: bool  # the model holds an encoder and a decoder, and `ids` are the encoder's
     shape: tuple[int, int] | None  # [B, T] of what the model reads; of the decoder's input, if it has one
+    is_static: bool  # the cache has places for tokens that have not come yet
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,8 +146,11 @@ class ForwardTracker:
     def _self_layout(
         self, site: Site, B: int, rows: int, keys: int, mask: Tensor | None, device: torch.device
     ) -> SequenceLayout:
-        start = self.inputs[id(site.owners[0])].past
+        inputs = self.inputs[id(site.owners[0])]
+        start = inputs.past
         offset, end = max(0, start + rows - keys), start + rows
+        if keys > end and not inputs.is_static:
+            _refuse_merged(site, keys, end)
         padding = self._padding(site, "mask")
         if padding is None and (prepared := self._prepared(site, mask)) is not None:
             padding = self._from_mask(site, prepared, B, start, end)
@@ -206,8 +210,24 @@ def _read_inputs(arguments: dict[str, Any], encodes: bool) -> ForwardInputs:
     end = past if new is None else past + new.shape[1]
     shape = None if new is None else (new.shape[0], new.shape[1])
     return ForwardInputs(
-        arguments.get("attention_mask"), arguments.get("encoder_attention_mask"), past, end, ids, encodes, shape
+        arguments.get("attention_mask"),
+        arguments.get("encoder_attention_mask"),
+        past,
+        end,
+        ids,
+        encodes,
+        shape,
+        is_static=is_static(cache),
     )
+
+
+def _refuse_merged(site: Site, keys: int, tokens: int) -> None:
+    """Refuse attention that reads the encoder's tokens beside its own, in one softmax: their padding differs."""
+    if "encoder_hidden_states" in inspect.signature(site.module.forward).parameters:
+        raise SpecError(
+            f"{type(site.module).__name__} attends to {keys} keys in a sequence of {tokens} tokens: it reads those of "
+            "the encoder in the same softmax, which is not measured"
+        )
 
 
 def _refuse_packed(position: Any, mask: Any) -> None:

@@ -46,7 +46,9 @@ class Recipe:
 
 RECIPES = (
     Recipe(),
+    Recipe(fills=True),
     Recipe(layers=4),
+    Recipe(layers=4, key_heads=4, fills=True),
     Recipe(layers=8),
     Recipe(key_heads=4),
     Recipe(layers=4, key_heads=4),
@@ -57,8 +59,6 @@ RECIPES = (
     Recipe(ratio=8),
     Recipe(layers=4, ratio=8),
     Recipe(ratio=4),
-    Recipe(fills=True),
-    Recipe(layers=4, key_heads=4, fills=True),
 )
 
 _SIZES: tuple[tuple[str, str], ...] = (  # the name of a size, as a whole → what it is
