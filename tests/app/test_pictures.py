@@ -89,6 +89,15 @@ def test_every_map_has_its_panel():
     assert sums["sigmoid"] < 0.9
 
 
+def test_eight_heads_are_told_apart_by_a_legend():
+    drawn = specialization.plane(Specialization(heads=8, tau=1.0), "coarse")
+    named = [trace for trace in drawn.data if trace.showlegend is not False]
+    assert drawn.layout.showlegend
+    assert [trace.name for trace in named] == ["signal θ", *(f"head {h}" for h in range(1, 9))]
+    looks = {(trace.marker.symbol, trace.marker.color) for trace in named}
+    assert len(looks) == 9
+
+
 def test_the_player_shows_the_time_that_is_asked_for():
     state = Specialization(tau=3.0, at=0)
     first = specialization.plane(state, "coarse")

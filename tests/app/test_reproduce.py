@@ -50,6 +50,49 @@ def test_the_python_of_a_view_gives_its_numbers(name, capsys):
     assert "Result" in capsys.readouterr().out
 
 
+OWN = """
+import torch
+import softmaxlab as sl
+
+@sl.polarization.register(margin=True)
+def steep(m, rate=1.0):
+    return torch.exp(-rate * m) / rate
+
+@sl.polarization.register
+def fitted(output, X):
+    return ((X @ output) ** 2).sum()
+
+@sl.attention.register(normalise="sum")
+def smooth(scores):
+    return torch.nn.functional.softplus(scores)
+"""
+OWN_VIEW = """
+import importlib
+import numpy as np
+from softmaxlab.app import polarization
+from softmaxlab.app.reproduce import command, python
+from softmaxlab.app.states import Polarization, offered_losses, offered_maps
+
+importlib.import_module("ours")
+print("steep" in offered_losses(), "fitted" in offered_losses(), "smooth" in offered_maps())
+state = Polarization.from_query("?loss=steep:2&map=smooth&horizon=2")
+made = {}
+exec(python(state.spec()), made)
+shown = polarization.solve(state)
+print(all(np.array_equal(made["result"][array], shown[array]) for array in shown), len(polarization.panels(state)))
+print(polarization.panels(state)["bound"], polarization.panels(state)["strength"] is None)
+print(command(state.spec()).endswith(" --plugin ours"), command(Polarization().spec()).endswith("--out runs"))
+"""
+
+
+def test_a_view_of_a_loss_and_a_map_of_ones_own_is_reproduced_with_its_plugin(tmp_path):
+    (tmp_path / "ours.py").write_text(OWN)
+    (tmp_path / "script.py").write_text(OWN_VIEW)
+    done = subprocess.run([sys.executable, "script.py"], capture_output=True, text=True, cwd=tmp_path)
+    lines = [line for line in done.stdout.splitlines() if line.startswith(("True", "False", "None"))]
+    assert lines == ["True False True", "True 5", "None False", "True True"], done.stderr
+
+
 @pytest.mark.parametrize("name", VIEWS)
 def test_the_command_of_a_view_gives_its_numbers(name, tmp_path, capsys):
     spec, shown = VIEWS[name]

@@ -81,11 +81,11 @@ def test_any_query_string_gives_a_state_or_one_line(page, query):
         (Polarization, "map=softpick", "unknown map 'softpick'"),  # its flow takes half a minute
         (Polarization, "map=relu_norm", r"divides by zero"),
         (Polarization, "optimizer=gd&horizon=9", r"horizon must be at most 5\.5 .*, got 9"),
-        (Polarization, "loss=hinge", r"Polarization\.loss must be 'logistic', .*, got 'hinge'"),
+        (Polarization, "loss=hinge", "unknown loss 'hinge', known: cross_entropy, kl, logistic, square"),
         (Attention, "scores=1", r"Attention\.scores"),
         (Attention, "scores=", r"Attention\.scores"),
         (Probe, "tokens=65", r"Probe\.tokens must be less than or equal to 64, got 65"),
-        (Specialization, "heads=7", r"Specialization\.heads must be less than or equal to 6, got 7"),
+        (Specialization, "heads=9", r"Specialization\.heads must be less than or equal to 8, got 9"),
         (Specialization, "at=0.5", r"Specialization\.at must be a valid integer, got 0\.5"),
         (Specialization, "x=" + "1" * 3000, "at most 2000 characters"),
     ],

@@ -71,15 +71,16 @@ def test_a_bad_prior_is_refused_in_one_line(build, message):
 
 def test_a_prior_of_ones_own():
     @sp.register(name="ring_in_a_test")
-    def ring(u):
+    def ring(u, radius=2.0):
         angle = 2 * np.pi * u[:, 0]
-        return 2 * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+        return radius * np.stack([np.cos(angle), np.sin(angle)], axis=1)
 
     prior = sp.Sampled("ring_in_a_test", F=2)
     mean, covariance = prior.moments()
     np.testing.assert_allclose(mean, 0, atol=SOBOL)
     np.testing.assert_allclose(covariance, 2 * np.eye(2), atol=SOBOL)
     assert prior.atoms() is None
+    np.testing.assert_allclose(sp.Sampled("ring_in_a_test:4", F=2).moments()[1], 8 * np.eye(2), atol=4 * SOBOL)
 
     @sp.register(name="too_short_in_a_test")
     def too_short(u):

@@ -4,7 +4,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from softmaxlab.app.permalink import remembered
-from softmaxlab.app.states import Polarization
+from softmaxlab.app.states import DIRECTED, Polarization
 from softmaxlab.app.theme import NEUTRAL, curve, figure, limit, thinned, token_line
 from softmaxlab.core.result import Result
 from softmaxlab.core.simulate import simulate
@@ -45,8 +45,7 @@ def panels(state: Polarization) -> dict[str, go.Figure | None]:
 
 def title(panel: str, state: Polarization) -> str:
     """Return the title of a panel. Losses without a direction have no u, so their panel shows the scores a."""
-    directed = state.loss in ("logistic", "square")
-    return "Scores a of the tokens" if panel == "values" and not directed else TITLES[panel]
+    return "Scores a of the tokens" if panel == "values" and "u" not in solve(state) else TITLES[panel]
 
 
 def sentence(state: Polarization) -> str:
@@ -161,7 +160,8 @@ def _strength(state: Polarization, result: Result) -> go.Figure:
 
 def _has_bound(state: Polarization, result: Result) -> bool:
     """Theorem 3.3b is about the flow of softmax from equal scores and values that differ."""
-    is_exact = state.map == "softmax" and state.optimizer == "flow" and "strength" in result
+    is_ours = state.loss in DIRECTED and state.map == "softmax" and state.optimizer == "flow"
+    is_exact = is_ours and "strength" in result
     return is_exact and len(set(state.a)) == 1 and len(set(state.u)) == state.p
 
 

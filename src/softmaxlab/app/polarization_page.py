@@ -9,7 +9,7 @@ from dash.exceptions import PreventUpdate
 from softmaxlab.app import polarization as view
 from softmaxlab.app.callbacks import KEPT, answer, outputs
 from softmaxlab.app.controls import HIDDEN, SHOWN, choice, kept, page, picture, pills, slider, upright
-from softmaxlab.app.states import FLOW_UNTIL, MOST_TOKENS, VALUE_MAPS, Polarization
+from softmaxlab.app.states import FLOW_UNTIL, MOST_TOKENS, Polarization, offered_losses, offered_maps
 from softmaxlab.errors import SpecError
 
 NAME = "polarization"
@@ -36,10 +36,12 @@ def layout(state: Polarization) -> html.Div:
     u, a = (*state.u, *SPREAD[state.p :]), (*state.a, *[state.a[-1]] * (MOST_TOKENS - state.p))
     values = [upright(f"{NAME}-u{i}", i, -3, 3, u[i], f"u{BELOW[i]}") for i in TOKENS]
     scores = [upright(f"{NAME}-a{i}", i, -4, 4, a[i], f"a{BELOW[i]}") for i in TOKENS]
+    # a permalink may name one with parameters, as "focal:1"
+    losses, maps = [*dict.fromkeys((*offered_losses(), state.loss))], [*dict.fromkeys((*offered_maps(), state.map))]
     controls = [
         pills(f"{NAME}-optimizer", "Optimizer", OPTIMIZERS, state.optimizer),
-        choice(f"{NAME}-loss", "Loss", LOSSES, state.loss),
-        choice(f"{NAME}-map", "Map from scores to weights", list(VALUE_MAPS), state.map),
+        choice(f"{NAME}-loss", "Loss", {name: LOSSES.get(name, name) for name in losses}, state.loss),
+        choice(f"{NAME}-map", "Map from scores to weights", maps, state.map),
         slider(f"{NAME}-p", "Tokens p", 2, MOST_TOKENS, 1, state.p),
         slider(f"{NAME}-horizon", "Horizon", 0, FLOW_UNTIL, 0.5, state.horizon, "log₁₀ of the time, or of the steps"),
         slider(f"{NAME}-lr", "Learning rate", 0.001, 1, 0.001, state.lr),

@@ -35,7 +35,7 @@ def layout(state: Probe, root: Path) -> html.Div:
     saved, state, problem = nearest(state, root)
     message = [html.P(problem, className="message", role="alert")] if problem else []
     if saved is None:
-        return html.Div([*message, page(NAME, "Probe", LEDE, [], [])])
+        return html.Div([*message, html.Header([html.H1("Probe"), html.P(LEDE, className="lede")], className="head")])
     pictures = [
         html.Div(
             [picture(f"{NAME}-heads", "All heads", HEIGHT), picture(f"{NAME}-pattern", "One head", HEIGHT)],

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from softmaxlab.core.spec import Record, Spec
+from softmaxlab.core.spec import Record, Spec, plugins_of
 from softmaxlab.probing.options import RECORDED, ProbeOptions, option_name
 
 # Options of `softmaxlab probe` that a report records one by one, and their defaults.
@@ -18,13 +18,15 @@ PROBE_DEFAULTS = {field.name: field.default for field in fields(ProbeOptions) if
 def python(spec: Spec, after: str = "print(result)") -> str:
     """A script that builds the spec and simulates it."""
     fields = "".join(f"    {name}={_code(value)},\n" for name, value in _given(spec).items())
-    return f"import softmaxlab as sl\n\nspec = sl.{spec.kind}(\n{fields})\nresult = sl.simulate(spec)\n{after}\n"
+    imports = "".join(f"import {module}\n" for module in ["softmaxlab as sl", *sorted(plugins_of(spec))])
+    return f"{imports}\nspec = sl.{spec.kind}(\n{fields})\nresult = sl.simulate(spec)\n{after}\n"
 
 
 def command(spec: Spec) -> str:
     """A line for a POSIX shell: the spec as a file, then its data and picture in runs/."""
     text = json.dumps(_short(spec), separators=(",", ":"))
-    return f"echo {shlex.quote(text)} > view.json && softmaxlab run view.json --out runs"
+    own = "".join(f" --plugin {module}" for module in sorted(plugins_of(spec)))
+    return f"echo {shlex.quote(text)} > view.json && softmaxlab run view.json --out runs{own}"
 
 
 def probe_command(report: Mapping[str, Any], patterns: Iterable[str], folder: str) -> str:

@@ -8,13 +8,14 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 
 from softmaxlab.app.permalink import Superseded, remembered
 from softmaxlab.app.states import Specialization
-from softmaxlab.app.theme import NEUTRAL, curve, figure, limit, token_line
+from softmaxlab.app.theme import NEUTRAL, TOKENS, curve, figure, limit, token_line
 from softmaxlab.core.ode import stopping
 from softmaxlab.core.result import Result
 from softmaxlab.core.simulate import simulate
@@ -22,6 +23,8 @@ from softmaxlab.core.simulate import simulate
 SAMPLES = {"coarse": 2**6, "fine": 2**11}  # base points of the flow
 POINTS = 61  # recorded times
 RISK_SAMPLES = 2**11
+LEGEND: Any = {"orientation": "h", "y": -0.14, "itemclick": False, "itemdoubleclick": False}
+LEGEND_HEIGHT = 60  # pixels, of three lines
 TABS = 64  # whose flows can be stopped; more are only slower
 _stops: OrderedDict[str, threading.Event] = OrderedDict()  # by browser tab
 
@@ -81,14 +84,19 @@ def plane(state: Specialization, quality: str = "fine") -> go.Figure:
     result = solve(state, quality)
     drawn = figure("overlap with spike 1", "overlap with spike 2")
     m, k = result["m"], frame(state, result)
-    for x, y in _signal(state):
-        drawn.add_scatter(x=[x], y=[y], mode="markers", marker=_cross(), name="signal θ", hoverinfo="name")
+    for i, (x, y) in enumerate(_signal(state)):
+        once: Any = {"name": "signal θ", "hoverinfo": "name", "showlegend": i == 0}
+        drawn.add_scatter(x=[x], y=[y], mode="markers", marker=_cross(), **once)
     for h in range(m.shape[1]):
-        drawn.add_trace(curve(m[:, h, 0], m[:, h, 1], f"head {h + 1}", token_line(h, 2), opacity=0.55))
+        line: Any = {"line": token_line(h, 2), "opacity": 0.55, "showlegend": False}
+        drawn.add_trace(curve(m[:, h, 0], m[:, h, 1], f"head {h + 1}", **line))
     for h in range(m.shape[1]):
-        marker = {"size": 15, "color": token_line(h)["color"], "line": {"color": "#ffffff", "width": 1.5}}
+        symbol = "circle" if h < len(TOKENS) else "diamond"  # colours come round
+        edge = {"color": "#ffffff", "width": 1.5}
+        marker = {"size": 15, "symbol": symbol, "color": token_line(h)["color"], "line": edge}
         at = {"x": [m[k, h, 0]], "y": [m[k, h, 1]]}
         drawn.add_scatter(**at, mode="markers", marker=marker, name=f"head {h + 1}", meta=f"head-{h}")
+    drawn.update_layout(showlegend=True, legend=LEGEND, margin_b=44 + LEGEND_HEIGHT)
     # one range for all times, so that the picture does not jump while it plays
     signal = [abs(x) for atom in _signal(state) for x in atom]
     reach = 1.12 * max([1.0, *signal, float(np.abs(m[..., :2]).max())])

@@ -8,7 +8,7 @@ from dash import ClientsideFunction, Dash, Input, Output, State, dcc, html
 from softmaxlab.app import specialization as view
 from softmaxlab.app.callbacks import KEPT, answer, outputs
 from softmaxlab.app.controls import HIDDEN, SHOWN, choice, kept, page, picture, pills, slider
-from softmaxlab.app.states import Specialization
+from softmaxlab.app.states import MOST_HEADS, Specialization
 
 NAME = "specialization"
 LEDE = (
@@ -32,7 +32,7 @@ def layout(state: Specialization) -> html.Div:
         slider(f"{NAME}-nu2", "Second strength ν₂", 0.1, 30, 0.1, state.nu2),
         slider(f"{NAME}-features", "Features F", 2, 4, 1, state.features),
         pills(f"{NAME}-map", "Map", MAPS, state.map),
-        slider(f"{NAME}-heads", "Heads H", 1, 6, 1, state.heads),
+        slider(f"{NAME}-heads", "Heads H", 1, MOST_HEADS, 1, state.heads),
         slider(f"{NAME}-length", "Length L", 2, 20, 1, state.length),
         slider(f"{NAME}-tau", "Time τ", 1, 100, 1, state.tau),
         slider(f"{NAME}-seed", "Seed of the start", 0, 20, 1, state.seed),

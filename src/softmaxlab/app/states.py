@@ -13,19 +13,23 @@ from pydantic import Field, model_validator
 
 from softmaxlab.app.permalink import State
 from softmaxlab.attention.compare import Compare
+from softmaxlab.attention.registry import MAPS
 from softmaxlab.errors import unknown
 from softmaxlab.polarization import Descent, Flow
+from softmaxlab.polarization.losses import LOSSES
 from softmaxlab.polarization.maps import BUILT_IN
 from softmaxlab.specialization import FlippingSpike, Gaussian, OneHotSpikes, Prior, SingleLocation
 from softmaxlab.specialization import Flow as HeadsFlow
 
-MOST_TOKENS = 8
+MOST_TOKENS, MOST_HEADS = 8, 8
 POINTS = 300  # recorded times of a curve
 FLOW_UNTIL, DESCENT_UNTIL = 30.0, 5.5  # largest horizon: log10 of the time, and of the steps
 PLAIN_UNTIL = 2.5  # of maps whose descent is not compiled: half a millisecond a step
 PLAIN_MAPS = ("sparsemax", "entmax15")
 # Maps with a formula in NumPy; the others go through torch, and their flow takes seconds.
 VALUE_MAPS = tuple(name for name in BUILT_IN if name != "uniform")
+DIRECTED = ("logistic", "square")  # losses whose gradient is along β*
+VALUE_LOSSES = (*DIRECTED, "cross_entropy", "kl")
 
 Value = Annotated[float, Field(ge=-3.0, le=3.0)]
 Score = Annotated[float, Field(ge=-4.0, le=4.0)]
@@ -36,7 +40,7 @@ Strength = Annotated[float, Field(ge=0.1, le=30.0)]
 class Polarization(State):
     """A loss, a map, an optimizer and where p tokens start; `horizon` is log10 of the time (flow) or of the steps."""
 
-    loss: Literal["logistic", "square", "cross_entropy", "kl"] = "logistic"
+    loss: str = "logistic"
     map: str = "softmax"
     optimizer: Literal["flow", "gd", "momentum", "adam", "adamw"] = "flow"
     p: int = Field(default=3, ge=2, le=MOST_TOKENS)
@@ -47,8 +51,9 @@ class Polarization(State):
 
     @model_validator(mode="after")
     def _sound(self) -> Self:
-        if self.map not in VALUE_MAPS:
-            raise unknown("map", self.map, VALUE_MAPS)
+        for name, value, known in (("map", self.map, offered_maps()), ("loss", self.loss, offered_losses())):
+            if value.partition(":")[0] not in known:
+                raise unknown(name, value, known)
         for name in ("u", "a"):
             if len(getattr(self, name)) != self.p:
                 raise ValueError(f"{name} must have p = {self.p} numbers, got {len(getattr(self, name))}")
@@ -62,7 +67,8 @@ class Polarization(State):
         """The largest horizon of this optimizer and map."""
         if self.optimizer == "flow":
             return FLOW_UNTIL
-        return PLAIN_UNTIL if self.map in PLAIN_MAPS else DESCENT_UNTIL
+        is_compiled = self.map in VALUE_MAPS and self.map not in PLAIN_MAPS and self.loss in VALUE_LOSSES
+        return DESCENT_UNTIL if is_compiled else PLAIN_UNTIL
 
     def spec(self, **changes: Any) -> Flow | Descent:
         """Return the spec of this view, with the given changes."""
@@ -74,10 +80,20 @@ class Polarization(State):
         return Descent(**fields | steps | changes)
 
     def _data(self) -> dict[str, Any]:
-        if self.loss in ("logistic", "square"):
-            return {"beta": (1.0,), "V": (self.u,)}
-        votes = np.arange(self.p, 0.0, -1.0)
-        return {"target": votes / votes.sum(), "V": np.diag(self.u)}
+        if self.loss in ("cross_entropy", "kl"):
+            votes = np.arange(self.p, 0.0, -1.0)
+            return {"target": votes / votes.sum(), "V": np.diag(self.u)}
+        return {"beta": (1.0,), "V": (self.u,)}
+
+
+def offered_maps() -> tuple[str, ...]:
+    """The maps of the page Polarization: those with a formula in NumPy, and the user's own."""
+    return (*VALUE_MAPS, *MAPS.own())
+
+
+def offered_losses() -> tuple[str, ...]:
+    """The losses of the page Polarization: four of ours, and the user's own that need no data but β*."""
+    return (*VALUE_LOSSES, *(name for name in LOSSES.own() if set(LOSSES[name].needs) <= {"beta"}))
 
 
 class Attention(State):
@@ -108,7 +124,7 @@ class Specialization(State):
     nu: Strength = 4.0
     nu2: Strength = 4.0
     features: int = Field(default=2, ge=2, le=4)
-    heads: int = Field(default=2, ge=1, le=6)
+    heads: int = Field(default=2, ge=1, le=MOST_HEADS)
     map: Literal["softmax", "softmax1", "bayes_softmax"] = "bayes_softmax"
     length: int = Field(default=10, ge=2, le=20)
     tau: float = Field(default=60.0, ge=1.0, le=100.0)

@@ -60,7 +60,7 @@ def command(
     if json:
         print_json([done.plain() for done in checks])
     else:
-        _print_table(checks)
+        _print(checks)
     if not all(done.ok for done in checks):
         raise typer.Exit(1)
 
@@ -88,20 +88,19 @@ def _check_figures(ids: list[str], refined: bool, write: bool, json: bool) -> No
         raise typer.Exit(1)
 
 
-def _print_table(checks: list) -> None:
+def _print(checks: list) -> None:
+    """Print each claim with its verdict, and below them what stands behind it, a line or paragraph each."""
     from rich.console import Console
-    from rich.markup import escape
+    from rich.padding import Padding
     from rich.table import Table
+    from rich.text import Text
 
     from softmaxlab.papers.errata import errata
 
-    table = Table(title="claims", title_justify="left", show_lines=True)
-    table.add_column("claim", no_wrap=True)
-    table.add_column("says · measured · tolerance · control")
-    table.add_column("verdict")
+    console = Console(highlight=False)
     for done in checks:
         claim = done.claim
-        rows = [("says", claim.statement), ("measured", done.finding.measured)]
+        rows = [("place", claim.place), ("says", claim.statement), ("measured", done.finding.measured)]
         rows += [
             (
                 _SHORT[level],
@@ -110,14 +109,18 @@ def _print_table(checks: list) -> None:
             for level, record in done.stored.items()
         ]
         rows += [("tolerance", claim.tolerance), ("control", f"{claim.control_is}: {done.control_told}")]
+        rows += [("evidence", done.evidence)]
         texts = {"condition": claim.condition, "why": claim.why, "proof": claim.proof, "remark": claim.remark}
         rows += [(name, text) for name, text in texts.items() if text]
         rows += [("erratum", str(errata()[id])) for id in claim.erratum]
-        details = "\n".join(f"{name:<10} {text}" for name, text in rows)
-        as_stored = "" if done.as_expected else f"\n(stored: {claim.expected})"
-        verdict = f"{done.settled}{as_stored}\nevidence: {done.evidence}"
-        table.add_row(f"{claim.id}\n{claim.place}", escape(details), escape(verdict))
-    Console().print(table)
+        as_stored = "" if done.as_expected else f" (stored: {claim.expected})"
+        console.print(Text.assemble((claim.id, "bold"), f"  {done.settled}{as_stored}"))
+        details = Table.grid(padding=(0, 1))
+        details.add_column(width=10, style="dim")
+        details.add_column(overflow="fold")
+        for name, text in rows:
+            details.add_row(Text(name), Text(text))
+        console.print(Padding(details, (0, 0, 1, 2)))
 
 
 _SHORT = {"refined": "refined", "paper protocol": "protocol"}

@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 from pydantic import GetCoreSchemaHandler
 from pydantic_core import core_schema
 
-from softmaxlab.core import plugins
+from softmaxlab.core import plugins, source
 from softmaxlab.errors import SpecError, unknown
 
 Entry = TypeVar("Entry")
@@ -49,7 +49,7 @@ class Registry(Generic[Entry]):
         if defined_by is not None and not (inspect.isfunction(defined_by) or inspect.isclass(defined_by)):
             # anything else carries state that its source does not show
             raise SpecError(f"a {self.kind} is registered as a function of your own, got {defined_by!r}")
-        home = "softmaxlab" if defined_by is None else defined_by.__module__
+        home = source.PACKAGE if defined_by is None else defined_by.__module__
         if self._modules.get(name, home) != home or (name in self._entries and defined_by is None):
             raise SpecError(f"{self.kind} {name!r} is registered already, by {self._modules[name]}")
         self._entries[name], self._modules[name] = entry, home
@@ -92,6 +92,15 @@ class Registry(Generic[Entry]):
 
     def __contains__(self, name: object) -> bool:
         return name in self.names()
+
+    def own(self) -> tuple[str, ...]:
+        """The names that a user registered."""
+        return tuple(name for name in self.names() if self._modules[name] != source.PACKAGE)
+
+    def module(self, name: str) -> str:
+        """The module that registered an entry."""
+        self[name]
+        return self._modules[name.partition(":")[0]]
 
     def fingerprint(self, name: str) -> str:
         """Hash of a user entry's source; empty for a built-in."""

@@ -232,14 +232,32 @@ def _fingerprints(record: Record) -> Iterator[str]:
         if fingerprint is None:
             raise SpecError(f"{family.__name__} has no readable source to key its results; define it in a module")
         yield fingerprint
+    for inner in _records_in(record):
+        yield from _fingerprints(inner)
+    for registry, name in _registered_in(record):
+        if fingerprint := registry.fingerprint(name):
+            yield fingerprint
+
+
+def plugins_of(record: Record) -> set[str]:
+    """The modules of the user's that a record needs: that of its class, and those of the registered names in it."""
+    modules = {registry.module(name) for registry, name in _registered_in(record)} | {type(record).__module__}
+    own = {module for module in modules if module.split(".")[0] != source.PACKAGE}
+    return own.union(*(plugins_of(inner) for inner in _records_in(record)))
+
+
+def _records_in(record: Record) -> list[Record]:
+    return [value for name in type(record).model_fields if isinstance(value := getattr(record, name), Record)]
+
+
+def _registered_in(record: Record) -> Iterator[tuple[Registry, str]]:
+    """The registered names in a record's own fields."""
     for name, field in type(record).model_fields.items():
         value = getattr(record, name)
-        if isinstance(value, Record):
-            yield from _fingerprints(value)
         for registry in _registries(field.annotation, field.metadata):
             for item in value if isinstance(value, tuple) else (value,):
-                if isinstance(item, str) and (fingerprint := registry.fingerprint(item)):
-                    yield fingerprint
+                if isinstance(item, str):
+                    yield registry, item
 
 
 def _registries(annotation: Any, notes: Iterable[Any]) -> Iterator[Registry]:

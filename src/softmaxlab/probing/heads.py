@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from softmaxlab.core.progress import Progress
 from softmaxlab.errors import SpecError
 from softmaxlab.measure.thresholds import SINK_EPS
-from softmaxlab.probing.inference import Batch, evaluating, forward, longest
+from softmaxlab.probing.inference import Batch, as_batches, evaluating, forward, longest
 from softmaxlab.probing.next_token_loss import Loss, sequence_sums
 from softmaxlab.probing.text import batches as padded_batches
 from softmaxlab.probing.watch import Statistics, watch
@@ -73,9 +73,7 @@ def measure_heads(
     queries: int | None = None,
 ) -> HeadTables:
     """Return all tables over batches of model inputs. Ctrl-C ends it early with what there is, and without a loss."""
-    batches = list(batches)
-    if not batches:
-        raise SpecError("batches must hold at least one batch, got none")
+    batches = as_batches(batches)
     interrupted, tokens, sums = False, 0, []
     keeps_tokens = statistics == "full" and not eager
     watcher = watch(

@@ -101,7 +101,7 @@ def _count(name: str) -> Cell:
 
 
 def _shares(report: ProbeReport) -> list[str]:
-    """Return lines on the number of sink heads, with ε and T, the score of uniform attention, and the distribution."""
+    """How many heads are sinks, with ε and T, what uniform attention would give, and the distribution."""
     first, text = report.summaries()[0], report.text
     heads = first["heads"]
     counts = sink_counts(report.subjects[0].tables, report.eps)
@@ -194,9 +194,8 @@ def _pruning(report: ProbeReport) -> None:
     typer.echo(f"heads removed one by one, the cheapest next (layer.head), {RULES[report.settings['rule']]}:")
     for row in report.parts["pruning"][1:]:
         name = f"{row['layer']}.{row['head']}"
-        typer.echo(
-            f"  {row['step']:>3}  {name:<6}  Δloss {row['delta']:+.4f}{plus_minus(row['delta_se'])} nats per token"
-        )
+        cost = f"{row['delta']:+.4f}{plus_minus(row['delta_se'])}"
+        typer.echo(f"  {row['step']:>3}  {name:<6}  Δloss {cost} nats per token")
     typer.echo(f"  chosen on {report.text['calibration']}")
 
 

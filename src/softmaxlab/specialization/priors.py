@@ -11,14 +11,14 @@ variances are at most LARGEST, |θ| its root: the scores' squares are finite the
 """
 
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Annotated, Any, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from softmaxlab.core.arrays import Array
-from softmaxlab.core.registry import Named, Registry
+from softmaxlab.core.registry import Named, Registry, numbers_of
 from softmaxlab.core.spec import Record
 from softmaxlab.errors import SpecError
 from softmaxlab.specialization.quasi_random import uniforms
@@ -195,13 +195,19 @@ class Sampled(Prior):
 def register(function: Theta | None = None, /, *, name: str | None = None) -> Any:
     """Make a prior of your own function θ = f(u), used as `Sampled("f", F=2)`: `@sl.specialization.register`.
 
-    u [sample, feature] is uniform on the unit cube, and θ has its shape.
+    u [sample, feature] is uniform on the unit cube, and θ has its shape. Parameters with a number as default can be
+    given with the name: `f(u, scale=2.0)` is also "f:3".
     """
 
     def add(f: Theta) -> Theta:
         if not callable(f):
             raise SpecError(f"register takes a function, got {type(f).__name__}")
-        PRIORS.add(name or f.__name__, f, defined_by=f)
+        numbers = numbers_of(f, ())
+
+        def with_parameters(*values: float) -> Theta:
+            return partial(f, **dict(zip(numbers, values)))
+
+        PRIORS.add(name or f.__name__, f, defined_by=f, parameters=numbers, with_parameters=with_parameters)
         return f
 
     return add if function is None else add(function)

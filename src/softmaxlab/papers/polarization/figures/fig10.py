@@ -31,7 +31,7 @@ class Fig10(FigureSpec):
     """Descent at one sharpness of p* = softmax(sharpness·U[0, 1]); then where the flow ends at each of `others`."""
 
     id: ClassVar[str] = "polarization/fig10"
-    title: ClassVar[str] = "KL divergence: training dynamics, and the largest weight for other targets"
+    title: ClassVar[str] = "KL divergence: how far it polarizes depends on the target"
     source: ClassVar[str] = "varre2026polarization"
     place: ClassVar[str] = "Figure 10"
     reports: ClassVar[str] = "Polarization again, albeit with diminishing strength compared to classification"
@@ -92,12 +92,8 @@ class Fig10(FigureSpec):
         ends.legend(fontsize=8, frameon=False)
         for ax in (loss, gradient, scores, weights, divergence):
             curves.log_time(ax, t)
-        lines.label(
-            weights,
-            "t = lr · step",
-            "weights s",
-            f"weights (descent): winner ends at {result['weights'][-1].max():.3f}",
-        )
+        heading = f"weights (descent): winner ends at {result['weights'][-1].max():.3f}"
+        lines.label(weights, "t = lr · step", "weights s", heading)
         lines.label(loss, "t = lr · step", "−⟨p*, log softmax(Vs)⟩", "loss (descent): tends to the entropy of p*")
         lines.label(scores, "t = lr · step", "scores a", "scores (descent)")
         lines.label(divergence, "t = lr · step", "KL(p* ‖ softmax(Vs))", "divergence (descent): loss less the entropy")
