@@ -22,6 +22,7 @@ SAMPLE = [
     ("causal", "zamba", WORKS),
     ("causal", "xlnet", EAGER),
     ("causal", "mamba", REFUSED),
+    ("image and text", "paligemma", WORKS),  # its eager attention differs from its own default without a mask
     ("masked", "layoutlm", WORKS),
     ("masked", "longformer", REFUSED),
     ("encoder–decoder", "bart", WORKS),

@@ -43,8 +43,13 @@ class Site:
     @property
     def heads(self) -> int:
         """Number of query heads, from the module if it has it: a config gives the encoder's, which may differ."""
-        counts = (getattr(self.module, name, None) for name in _HEADS)
-        return next((n for n in counts if n is not None), self.owners[0].config.get_text_config().num_attention_heads)
+        config = self.owners[0].config.get_text_config()
+        counts = [getattr(self.module, name, None) for name in _HEADS] + [getattr(config, "num_attention_heads", None)]
+        if not (known := [n for n in counts if n is not None]):
+            raise SpecError(
+                f"neither {type(self.module).__name__} nor {type(config).__name__} says how many heads it has"
+            )
+        return known[0]
 
 
 def root(model: nn.Module) -> Any:

@@ -18,7 +18,7 @@ from softmaxlab.core.files import atomic
 from softmaxlab.probing.extra import transformers
 from softmaxlab.probing.support.page import page
 from softmaxlab.probing.support.tiny import KINDS, first_sentence, model_types
-from softmaxlab.probing.support.trial import NOT_BUILT, Trial, try_architecture
+from softmaxlab.probing.support.trial import ERROR, NOT_BUILT, Trial, try_architecture
 
 MEMORY = 8 << 30  # bytes of address space of one trial
 SECONDS = 240  # of one trial
@@ -78,7 +78,7 @@ def _work(pipe: Any, kind: str, model_type: str, class_name: str) -> None:
     try:
         trial = try_architecture(kind, model_type, class_name)
     except Exception as error:  # a traceback is a fault of ours: the table says so
-        trial = Trial(kind, model_type, class_name, "ERROR", f"{type(error).__name__}: {first_sentence(error)}")
+        trial = Trial(kind, model_type, class_name, ERROR, f"{type(error).__name__}: {first_sentence(error)}")
     pipe.send(trial.row())
 
 

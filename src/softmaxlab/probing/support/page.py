@@ -4,7 +4,7 @@ from collections import Counter
 from importlib.metadata import version
 
 from softmaxlab.probing.support.tiny import KINDS
-from softmaxlab.probing.support.trial import EAGER, NOT_BUILT, REFUSED, TOLERANCE, WORKS, Trial
+from softmaxlab.probing.support.trial import EAGER, ERROR, NOT_BUILT, REFUSED, TOLERANCE, WORKS, WRONG, Trial
 
 COMMAND = "python -m softmaxlab.probing.support --out docs/architectures.md"
 
@@ -14,20 +14,20 @@ def page(trials: list[Trial], untried: list[tuple[str, str]]) -> str:
     counts = Counter(trial.verdict for trial in trials)
     said = ", ".join(f"{counts[verdict]} {verdict}" for verdict in (WORKS, EAGER, REFUSED) if counts[verdict])
     tried = [trial for trial in trials if trial.verdict != NOT_BUILT]
-    different = sum(not trial.is_honest for trial in tried)
-    unfinished = "; trials that ended in an error are among those not tried yet, below" if untried else ""
+    errors = f", and {counts[ERROR]} ended in an error of transformers" if counts[ERROR] else ""
     lines = [
         "# Which architectures can be measured",
         "",
         f"{len(tried)} architectures of transformers {version('transformers')} were built tiny from their "
         f"configuration and tried, without padding and padded on either side. The results are: {said}. "
-        f"{different} gave other numbers without saying so{unfinished}. "
+        f"{counts[WRONG]} gave other numbers without saying so{errors}. "
         f"{counts[NOT_BUILT]} more could not be built tiny. Nothing is known of these but the check that every probe "
         "makes: the first batch is run with and without us, and a difference stops the probe.",
         "",
         f"*Works*: sparsity, sink score and entropy of every head are within {TOLERANCE:g} of those of the weights "
-        "that the model's own eager attention returns, where it returns them, and the logits are the same with and "
-        "without us; the columns *heads* and *logits* have the largest differences. *Eager only*: `--eager` "
+        "that the model's own eager attention returns, where it returns them and gives the model's logits, and the "
+        "logits are the same with and without us; the columns *heads* and *logits* have the largest differences. "
+        "*Eager only*: `--eager` "
         "(`eager=True`) measures the model. *Refused*: one line says why.",
         "",
         f"Made with torch {version('torch').split('+')[0]} by `{COMMAND}`.",

@@ -18,12 +18,14 @@ from softmaxlab.probing.support.tiny import first_sentence, tiny_models
 from softmaxlab.probing.watch import watch
 
 TOLERANCE = 1e-5  # of statistics, and of logits relative to the largest
+SAME = 1e-3  # of logits relative to the largest: two ways to compute one attention agree far more closely
 SEQUENCES, TOKENS, PADS = 2, 20, 6
 DECODED = 11  # tokens of an encoder–decoder's decoder
 PADDINGS = ("none", "right", "left")
 COMPARED = ("sparsity", "sink", "entropy")
 SHARES = COMPARED[:2]  # of a row's total: what weights without a learned sink still tell
-WORKS, EAGER, REFUSED, NOT_BUILT, WRONG = "works", "eager only", "refused", "not built", "WRONG"
+WORKS, EAGER, REFUSED, NOT_BUILT = "works", "eager only", "refused", "not built"
+WRONG, ERROR = "WRONG", "ERROR"
 
 
 @dataclass
@@ -101,8 +103,9 @@ def _runnable(model_type: str, class_name: str) -> Any:
 
 
 def _is_finite(model: Any, batch: dict[str, Tensor]) -> bool:
-    expected = _expected(model, batch)
-    return bool(_logits(model, batch).isfinite().all()) and (expected is None or bool(expected.isfinite().all()))
+    logits = _logits(model, batch)
+    expected = _expected(model, batch, logits)
+    return bool(logits.isfinite().all()) and (expected is None or bool(expected.isfinite().all()))
 
 
 def _inputs(model: Any, padding: str) -> dict[str, Tensor]:
@@ -125,7 +128,11 @@ def _forward(model: Any, batch: dict[str, Tensor], **options: Any) -> Any:
 
 def _logits(model: Any, batch: dict[str, Tensor]) -> Tensor:
     """Logits [token, …] of the tokens that are not padding."""
-    logits, mask = _forward(model, batch).logits, batch.get("attention_mask")
+    return _of_tokens(_forward(model, batch).logits, batch)
+
+
+def _of_tokens(logits: Tensor, batch: dict[str, Tensor]) -> Tensor:
+    mask = batch.get("attention_mask")
     if mask is not None and logits.shape[:2] == mask.shape:
         return logits[mask.bool()]
     return logits.flatten(0, 1)
@@ -143,7 +150,7 @@ def _measure(model: Any, eager: bool) -> tuple[float | None, float, tuple[str, .
         if not torch.equal(_logits(model, batch), plain):
             raise AssertionError("the model was not put back")
         moved = max(moved, ((logits - plain).abs().max() / plain.abs().max()).item())
-        expected, measured = _expected(model, batch), watcher.report()
+        expected, measured = _expected(model, batch, plain), watcher.report()
         if len(measured) == 0:
             raise SpecError("no attention was measured: the model called none of its attention modules")
         if expected is not None and len(expected) == len(measured):
@@ -154,13 +161,18 @@ def _measure(model: Any, eager: bool) -> tuple[float | None, float, tuple[str, .
     return (statistics if compared else None), moved, compared
 
 
-def _expected(model: Any, batch: dict[str, Tensor]) -> Tensor | None:
-    """Statistics [layer and head, COMPARED or SHARES] of the weights that eager attention returns; None without any."""
+def _expected(model: Any, batch: dict[str, Tensor], logits: Tensor) -> Tensor | None:
+    """Statistics [layer and head, COMPARED or SHARES] of the weights that eager attention returns; None without any.
+
+    None also if the model's eager attention has other logits than the one it runs with (PaliGemma without a mask).
+    """
     with eager_attention(model):
         try:
             output = _forward(model, batch, output_attentions=True)
         except (TypeError, ValueError, AttributeError):
             return None
+    if (_of_tokens(output.logits, batch) - logits).abs().max() > SAME * logits.abs().max():
+        return None
     mask = batch.get("attention_mask", torch.ones_like(batch["input_ids"])).bool()
     parts: list[Tensor] = []
     weights: list[Tensor] = []
