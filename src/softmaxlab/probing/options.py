@@ -190,7 +190,7 @@ def parse_swaps(texts: Sequence[str], bias: str | None) -> tuple[SwapOption, ...
         map, colon, own = text.partition(":")
         is_shared = len(texts) == 1 or (not colon and MAPS[map].takes_bias)
         is_used = is_used or is_shared
-        named, option = (own, f"--swap {text}") if colon else (bias if is_shared else None, "--bias")
+        named, option = (own, f"the bias of --swap {map}") if colon else (bias if is_shared else None, "--bias")
         swaps.append(SwapOption(map, _parse_bias(named, option)))
     if bias is not None and not is_used:
         raise SpecError(f"--bias {bias} belongs to --swap MAP, for a map that takes one and has none of its own")
@@ -207,5 +207,5 @@ def _parse_bias(text: str | None, option: str) -> float | str | None:
     except ValueError:
         return text
     if number is not None and not math.isfinite(number):
-        raise SpecError(f"{option}: a bias must be finite, got {text}")
+        raise SpecError(f"{option} must be finite, got {text}")
     return number
