@@ -10,7 +10,9 @@ PROJECT = Path(__file__).parents[1]
 
 
 @pytest.mark.parametrize(
-    "tool", [["ruff", "check", "."], ["ruff", "format", "--check", "."], ["pyright"]], ids=" ".join
+    "tool",
+    [["ruff", "check", "."], ["ruff", "format", "--check", "."], ["pyright", "--pythonpath", sys.executable]],
+    ids=["check", "format", "types"],
 )
 def test_style_and_types(tool):
     done = subprocess.run([sys.executable, "-m", *tool], capture_output=True, text=True, cwd=PROJECT)

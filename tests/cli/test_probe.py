@@ -456,6 +456,7 @@ def test_a_model_that_cannot_switch_is_measured_when_asked(capsys, tmp_path):
         ("unknown bias 'calibrate', did you mean", ["--swap", "softmax1", "--bias", "calibrate"]),
         ("unknown bias 'abc', known: a number, calibrated", ["--swap", "softmax1:abc"]),
         ("--bias must be finite", ["--swap", "softmax1", "--bias", "nan"]),
+        ("the bias of --swap softmax1 must be finite, got inf", ["--swap", "softmax1:inf"]),
         ("is for the maps sigmoid", ["--swap", "softmax1", "--bias", "-log n"]),
         ("--swap mlp: this map needs a network", ["--swap", "mlp"]),
         ("--bias 2 belongs to --swap", ["--bias", "2"]),
@@ -488,6 +489,7 @@ def test_bad_options_are_one_line(capsys, folder, tmp_path, message, arguments):
 
 def test_bad_models_are_one_line_and_nothing_of_them_is_run(capsys, folder, tmp_path):
     refused(capsys, "no folder './nowhere'", "./nowhere")
+    refused(capsys, "model 'a*' cannot be a path: File name too long|no folder 'a*'", "a" * 300)
     for file in folder.glob("tokenizer*"):
         file.unlink()
     refused(capsys, "has no tokenizer", str(folder))

@@ -14,8 +14,9 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def clock(monkeypatch):
-    """A clock that the test moves."""
+    """A clock that the test moves, and a terminal that can draw."""
     now = [0.0]
+    monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     return now
 
@@ -46,9 +47,12 @@ def test_the_bar_shows_rate_and_failures(clock, monkeypatch):
     assert "1.25/s" in screen.getvalue()
 
 
-def test_elsewhere_a_line_is_logged_every_half_minute(clock, monkeypatch, caplog):
-    quiet = io.StringIO()
+@pytest.mark.parametrize("dumb", [False, True])
+def test_elsewhere_a_line_is_logged_every_half_minute(clock, monkeypatch, caplog, dumb):
+    quiet = Terminal() if dumb else io.StringIO()
     monkeypatch.setattr("sys.stderr", quiet)
+    if dumb:
+        monkeypatch.setenv("TERM", "dumb")
     with caplog.at_level(logging.INFO):
         count(clock, 100.0)
     assert quiet.getvalue() == ""

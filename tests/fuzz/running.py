@@ -41,7 +41,7 @@ class Hang(BaseException):
 
 
 def fuzz(attempts: dict[str, int], seed: int, jobs: int) -> Tally:
-    """So many attempts of each kind, by a seed."""
+    """So many attempts of each kind, by a seed; fewer if Ctrl-C ends them."""
     work = {
         f"{kind} {first}": partial(batch, kind, seed, first, min(BATCH, number - first))
         for kind, number in attempts.items()
@@ -57,7 +57,8 @@ def fuzz(attempts: dict[str, int], seed: int, jobs: int) -> Tally:
         else:
             tally.faults.append(("hang" if "time limit" in str(outcome) else "other", f"batch {name}", str(outcome)))
 
-    run_all(work, jobs, add, attempts=1, timeout=SECONDS * BATCH / 4)
+    with contextlib.suppress(KeyboardInterrupt):  # what was tried until then
+        run_all(work, jobs, add, attempts=1, timeout=SECONDS * BATCH / 4)
     return tally
 
 

@@ -2,13 +2,15 @@
 
 import itertools
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 
 def option_of(error: OSError, arguments: Sequence[str]) -> str:
     """The option whose value is the path of an error, or begins it."""
     path = str(error.filename or "")
-    options = (option for option, value in itertools.pairwise(arguments) if value and path.startswith(value))
+    given = ((option, str(Path(value))) for option, value in itertools.pairwise(arguments) if value)
+    options = (option for option, value in given if path.startswith(value))
     option = next((option for option in options if option.startswith("--")), None)
     return "" if option is None else f"{option}: "
 

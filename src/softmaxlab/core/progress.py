@@ -1,9 +1,10 @@
 """One progress display for everything that takes more than two seconds.
 
-A bar on a terminal; elsewhere one log line every half minute; nothing for short work.
+A bar on a terminal that can draw; elsewhere one log line every half minute; nothing for short work.
 """
 
 import logging
+import os
 import sys
 import time
 from types import TracebackType
@@ -29,7 +30,7 @@ class Progress:
 
     def __enter__(self) -> Self:
         if self._guess is not None and self._guess > LOG_SECONDS:
-            self._show(0.0) if sys.stderr.isatty() else self._log(0.0)
+            self._show(0.0) if _draws() else self._log(0.0)
         return self
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -46,7 +47,7 @@ class Progress:
         elapsed = time.monotonic() - self._began
         if elapsed < QUIET_SECONDS:
             return
-        if sys.stderr.isatty():
+        if _draws():
             self._show(elapsed)
         elif time.monotonic() - self._logged > LOG_SECONDS:
             self._log(elapsed)
@@ -81,6 +82,11 @@ class Progress:
             self._bar.start()
         label = f"{self.label}, {self.failed} failed" if self.failed else self.label
         self._bar.update(self._bar.task_ids[0], description=label, completed=self.done, rate=line)
+
+
+def _draws() -> bool:
+    """Whether a bar would be seen: rich draws none on a terminal that cannot move back."""
+    return sys.stderr.isatty() and os.environ.get("TERM", "").lower() not in ("dumb", "unknown")
 
 
 def time_left(seconds: float | None) -> str:

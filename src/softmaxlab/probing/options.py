@@ -195,7 +195,8 @@ def parse_swaps(texts: Sequence[str], bias: str | None) -> tuple[SwapOption, ...
         map, own = ":".join([base, *more[:parameters]]), more[parameters:]
         is_shared = len(texts) == 1 or (not own and MAPS[map].takes_bias)
         is_used = is_used or is_shared
-        named, option = (":".join(own), f"--swap {text}") if own else (bias if is_shared else None, "--bias")
+        own_option = f"the bias of --swap {map}"
+        named, option = (":".join(own), own_option) if own else (bias if is_shared else None, "--bias")
         swaps.append(SwapOption(map, _parse_bias(named, option)))
     if bias is not None and not is_used:
         raise SpecError(f"--bias {bias} belongs to --swap MAP, for a map that takes one and has none of its own")
@@ -212,5 +213,5 @@ def _parse_bias(text: str | None, option: str) -> float | str | None:
     except ValueError:
         return text
     if number is not None and not math.isfinite(number):
-        raise SpecError(f"{option}: a bias must be finite, got {text}")
+        raise SpecError(f"{option} must be finite, got {text}")
     return number

@@ -77,7 +77,7 @@ def reproduce(preset: str, out: str, report: str, jobs: int | None = None, probe
     if preset not in PRESETS:
         raise unknown("preset", preset, PRESETS)
     began, folder = time.monotonic(), Path(report)
-    Store(out).check_writable()
+    store = Store(out)
     check_writable(folder, f"the report {folder}")
     specs, drawn = _specs(preset)
     drawn |= {id: record for id, spec in specs.items() if (record := drawn_already(spec, out, folder / id))}
@@ -88,6 +88,8 @@ def reproduce(preset: str, out: str, report: str, jobs: int | None = None, probe
     work = {} if probe is None or probed else {PROBE: partial(tasks.measure, probe, out)}
     work |= _figures_left({id: spec for id, spec in specs.items() if id not in drawn}, out, folder)
     work |= {f"claim {id}": partial(tasks.judge, claim, out) for id, claim in CLAIMS.items() if id not in judged}
+    if work:
+        store.check_writable()
     made = _shared(work, jobs or cores(), _written(specs, out, folder, probe))
     drawn |= {id: made.get(f"figure {id}") or _undrawn(id, DIED) for id in specs if id not in drawn}
     judged |= {id: made.get(f"claim {id}") or _unjudged(id) for id in CLAIMS if id not in judged}

@@ -1,6 +1,8 @@
 """Figures drawn from tables of runs: counted by hand on a table made here, and on a store."""
 
+import dataclasses
 import json
+import logging
 
 import numpy as np
 import pandas
@@ -251,6 +253,19 @@ def test_runs_of_a_store_are_drawn_and_the_spec_knows_which(tmp_path):
     assert again.spec == two
     with pytest.raises(SpecError, match="have changed since this spec was made"):
         sl.simulate(one)
+
+
+def test_a_figure_says_if_its_runs_were_not_computed_alike(tmp_path, caplog):
+    caplog.set_level(logging.INFO, "softmaxlab")
+    tiny = Run(task=Classification(train=64, evaluate=32), layers=1, heads=1, width=8, epochs=1)
+    for seed, kernels in enumerate(({"linear": "torch"}, {"linear": "torch"}, {"linear": "other"})):
+        made = sl.simulate(tiny.replace(seed=seed))
+        alike = dict(made.provenance) | {"kernels": kernels}
+        sl.Store(tmp_path).put(dataclasses.replace(made, provenance=alike))
+        sl.simulate(fig06.Fig06(runs=str(tmp_path)))
+        said = "polarization/fig06: not all results were computed alike" in caplog.text
+        assert said == (seed == 2)
+    assert "(kernels: linear=other, linear=torch)" in caplog.text
 
 
 def test_runs_that_are_not_there_are_refused(tmp_path):

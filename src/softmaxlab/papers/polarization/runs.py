@@ -6,12 +6,15 @@ on what it finds there, so the digest of all cells it reads is part of the figur
 
 import hashlib
 import json
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
+from softmaxlab.core.provenance import differences, of_stored, sentence
+from softmaxlab.core.store import Store
 from softmaxlab.errors import SpecError
 from softmaxlab.papers.polarization.run_table_schema import checked
 from softmaxlab.papers.table_figure import COMMITTED, TableFigure
@@ -19,6 +22,7 @@ from softmaxlab.papers.table_figure import COMMITTED, TableFigure
 if TYPE_CHECKING:
     import pandas
 
+log = logging.getLogger(__name__)
 TABLES = Path(__file__).parent / "data"
 TaskName = Literal["induction", "classification"]
 ENDED = ("done", "diverged")
@@ -39,9 +43,11 @@ class FigureOfRuns(TableFigure):
         return digest(read_runs(runs, task))
 
     def table(self) -> "pandas.DataFrame":
-        """Return the runs, which must be those that the spec was made for."""
+        """Return the runs, which must be those that the spec was made for; say if they were not computed alike."""
         table = read_runs(self.runs, self.task)
         self.check_digest(digest(table))
+        if Path(self.runs).is_dir() and (different := differences(of_stored(Store(self.runs), table["key"]))):
+            log.info("%s: %s", self.id, sentence(different))
         return table
 
 
@@ -84,7 +90,6 @@ def _of_file(path: Path) -> "pandas.DataFrame":
 
 def _of_store(folder: Path) -> "pandas.DataFrame":
     """All training runs of a store, whatever else is in it."""
-    from softmaxlab.core.store import Store
     from softmaxlab.training import Run
     from softmaxlab.training.table import frame, row
 
