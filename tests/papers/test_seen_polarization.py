@@ -188,7 +188,7 @@ def test_fig02_order_and_winner(made):
     u = result["u"].copy()
     u[-3:] = u[-3:, ::-1]  # the order overturned at three times
     assert f"kept at {times - 3} of {times} times" in fig02.Fig02.seen(changed(result, u=u))
-    assert "not one-hot" in fig02.Fig02.seen(changed(result, scores=np.full_like(result["weights"], 1 / 3)))
+    assert "not one-hot" in fig02.Fig02.seen(changed(result, weights=np.full_like(result["weights"], 1 / 3)))
 
 
 def test_fig05_largest_shares(made):
@@ -203,7 +203,7 @@ def test_fig07_compares_softmax_with_sigmoid(made):
     model, panel = result["model"].tolist(), result["panel"].tolist()
     mean = {(p, m): np.nanmean(x) for p, m, x in zip(panel, model, result["sparsity"])}
     told = fig07.Fig07.seen(result)
-    assert "in 1 of 1 panels" in told  # the other is an intervention
+    assert "in 1 of 1 pairs" in told  # the other is an intervention
     assert f"{mean['small', 'softmax']:.2f} against {mean['small', 'sigmoid']:.2f}" in told
     assert f"{mean['smollm2', 'sigmoid:calibrated']:.2f}" not in told
     swapped = changed(result, sparsity=np.where(result["model"] == "softmax", 0.0, 1.0)[:, None] * result["sparsity"])
@@ -318,7 +318,7 @@ def test_softmax1_winner_limit_and_openings(made):
     other = result["weights"].copy()
     other[1] = other[1, :, ::-1]
     assert "no head shuts" in softmax1.Softmax1.seen(changed(result, total=np.ones_like(result["total"])))
-    assert "different winners" in softmax1.Softmax1.seen(changed(result, scores=other))
+    assert "different winners" in softmax1.Softmax1.seen(changed(result, weights=other))
 
 
 def test_phase_invariant_and_lost_orders(made):

@@ -185,7 +185,8 @@ def test_slurm_elements_are_requeued_and_their_deaths_recorded(marks, monkeypatc
 def test_a_ray_cluster_loses_a_node_and_no_run(marks):
     runs = 60
     arguments = [sys.executable, "-m", "tests.training.two_nodes", str(Path("runs").absolute()), marks, str(runs)]
-    done = subprocess.run(arguments, cwd=PROJECT, capture_output=True, text=True)
+    found = os.environ | {"PYTHONPATH": str(PROJECT)}  # workers import from no current folder
+    done = subprocess.run(arguments, cwd=PROJECT, env=found, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout.splitlines()[-1])
     assert report["counts"] == {"done": runs}

@@ -366,7 +366,7 @@ def test_sweeps_are_listed_with_their_presets(capsys):
 
 
 def test_ray_that_runs_already_says_what_it_ignores():
-    told = r"Ray runs in this process already and is used as it is: {} is ignored \(ray.shutdown\(\) first"
+    told = r"Ray runs in this process already and is used as it is: {} is ignored \(call ray.shutdown\(\) first"
     with pytest.warns(UserWarning, match=told.format("jobs=2")):
         executor_named("ray", jobs=2)._warn_of_ignored()
     with pytest.warns(UserWarning, match=told.format("address='auto'")):

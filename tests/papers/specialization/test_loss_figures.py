@@ -100,4 +100,4 @@ def test_drawn_with_labels(fig05, fig06, fig07):
         assert any(ax.get_ylabel() for ax in figure.axes)
     frames = [patch for ax in Fig06.draw(fig06).axes for patch in ax.patches]
     assert len(frames) == (len(THREE) + 1) * 5
-    assert any("not close" in text.get_text() for text in Fig05.draw(fig05).axes[1].texts)
+    assert any("ν = 4: softmax" in text.get_text() for text in Fig05.draw(fig05).axes[1].texts)

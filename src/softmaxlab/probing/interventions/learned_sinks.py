@@ -9,8 +9,6 @@ for one. `cost` tells what that does.
 
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -19,8 +17,8 @@ from softmaxlab.errors import SpecError
 from softmaxlab.measure.thresholds import SINK_EPS
 from softmaxlab.probing.inference import Batch
 from softmaxlab.probing.interventions.deployed import write_sinks
+from softmaxlab.probing.interventions.folded import Folded
 from softmaxlab.probing.interventions.sink_constants import calibrated
-from softmaxlab.probing.next_token_loss import Change, change, loss
 from softmaxlab.probing.streaming.sites import root, sites
 
 
@@ -29,7 +27,7 @@ def has_learned_sinks(model: nn.Module) -> bool:
     return all(isinstance(getattr(site.module, "sinks", None), nn.Parameter) for site in sites(model))
 
 
-class LearnedSinks:
+class LearnedSinks(Folded):
     """Inside `with sinks:` the model computes with s'; `save` writes them for use without softmaxlab."""
 
     method = "bias"
@@ -37,7 +35,8 @@ class LearnedSinks:
     def __init__(self, model: nn.Module, calibration: list[Batch], eps: float = SINK_EPS) -> None:
         if not has_learned_sinks(model):
             raise SpecError(f"model {type(root(model)).__name__} has no learned sinks to fold a bias into")
-        self.model, self.top = model, root(model)
+        super().__init__(model)
+        self.top = root(model)
         constants = calibrated(model, calibration, eps)
         self.sinks: dict[str, Tensor] = {}  # by the parameter's name
         for site in sites(model):
@@ -46,25 +45,11 @@ class LearnedSinks:
             folded = torch.where(part.heads.to(s.device), torch.logaddexp(s.detach().to(b.dtype), b), s.detach())
             self.sinks[f"{site.name}.sinks"] = folded.to(s.dtype)
 
-    def __enter__(self) -> Self:
-        with ExitStack() as undo:
-            for name, value in self.sinks.items():
-                parameter = self.top.get_parameter(name)
-                undo.callback(setattr, parameter, "data", parameter.data)
-                parameter.data = value
-            self._undo = undo.pop_all()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._undo.close()
-
-    def cost(self, batches: Any) -> Change:
-        """Δloss in float."""
-        before = loss(self.model, batches)
-        with self:
-            return change(before, loss(self.model, batches))
+    def fold(self, undo: ExitStack) -> None:
+        for name, value in self.sinks.items():
+            parameter = self.top.get_parameter(name)
+            undo.callback(setattr, parameter, "data", parameter.data)
+            parameter.data = value
 
     def save(self, folder: str | Path) -> list[Path]:
         """Write sinks.safetensors and a loader that needs transformers and safetensors alone; return the paths."""

@@ -11,8 +11,7 @@ On SmolLM2 a constant score costs 2 % of the perplexity, a constant value nothin
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +19,7 @@ from torch import Tensor, nn
 from softmaxlab.errors import SpecError, unknown
 from softmaxlab.measure.thresholds import SINK_EPS
 from softmaxlab.probing.inference import Batch, evaluating, forward
-from softmaxlab.probing.next_token_loss import Change, change, loss
+from softmaxlab.probing.interventions.folded import Folded
 from softmaxlab.probing.saving_guard import not_saved
 from softmaxlab.probing.streaming.attach import SiteState, attached
 from softmaxlab.probing.streaming.call import HIDDEN, AttentionCall
@@ -43,7 +42,7 @@ class Constant:
         return Constant(self.b.to(device), self.v.to(device), self.heads.to(device))
 
 
-class Constants:
+class Constants(Folded):
     """Within `with constants:` sink heads compute with b_h and v_h; `value="own"` keeps v_0, "none" drops it."""
 
     method = "bias"
@@ -57,33 +56,20 @@ class Constants:
     ) -> None:
         if value not in VALUES:
             raise unknown("value", value, VALUES)
-        self.model, self.value = model, value
+        super().__init__(model)
+        self.value = value
         self.constants = calibrated(model, calibration, eps)
 
-    def __enter__(self) -> Self:
-        with ExitStack() as undo:
-            states = [state for state in undo.enter_context(attached(self.model)) if not state.site.cross]
-            if taken := [state.site.name for state in states if state.weigh is not None]:
-                raise SpecError(f"the sink of softmax cannot be folded while another map is swapped in at {taken[0]}")
-            self._tracker = ForwardTracker([state.site for state in states])
-            undo.callback(self._tracker.close)
-            for state in states:
-                if self.constants[state.site.name].heads.any():
-                    self._fold(state, undo)
-            undo.enter_context(not_saved(root(self.model), "its sink folded away"))
-            self._undo = undo.pop_all()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._undo.close()
-
-    def cost(self, batches: Any) -> Change:
-        """Δloss in float."""
-        before = loss(self.model, batches)
-        with self:
-            return change(before, loss(self.model, batches))
+    def fold(self, undo: ExitStack) -> None:
+        states = [state for state in undo.enter_context(attached(self.model)) if not state.site.cross]
+        if taken := [state.site.name for state in states if state.weigh is not None]:
+            raise SpecError(f"the sink of softmax cannot be folded while another map is swapped in at {taken[0]}")
+        self._tracker = ForwardTracker([state.site for state in states])
+        undo.callback(self._tracker.close)
+        for state in states:
+            if self.constants[state.site.name].heads.any():
+                self._fold_site(state, undo)
+        undo.enter_context(not_saved(root(self.model), "its sink folded away"))
 
     def save(self, folder: Any) -> None:
         """Refuse: no architecture of transformers has room for a value per head in place of the first token's."""
@@ -92,7 +78,7 @@ class Constants:
             "hold a bias per head: use method='prefix'"
         )
 
-    def _fold(self, state: SiteState, undo: ExitStack) -> None:
+    def _fold_site(self, state: SiteState, undo: ExitStack) -> None:
         site = state.site
         missing: dict[int, Tensor] = {}  # first row of a tile → what the value's replacement adds to the output
 

@@ -11,9 +11,9 @@ the text: positions skip them, but windows cannot, so that is refused.
 
 import inspect
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 from weakref import WeakSet
 
 import torch
@@ -22,18 +22,20 @@ from torch import Tensor, nn
 from softmaxlab.errors import SpecError
 from softmaxlab.probing.inference import device_of, evaluating
 from softmaxlab.probing.interventions.deployed import write_prefix
-from softmaxlab.probing.next_token_loss import Change, change, lacks_loss, loss
+from softmaxlab.probing.interventions.folded import Folded
+from softmaxlab.probing.next_token_loss import lacks_loss
 from softmaxlab.probing.saving_guard import not_saved
 from softmaxlab.probing.streaming.sites import root
 
 
-class Prefix:
+class Prefix(Folded):
     """Within `with prefix:` every forward pass of the model, also those of `generate`, begins behind the prefix."""
 
     method = "prefix"
 
     def __init__(self, model: nn.Module, tokens: Sequence[int]) -> None:
-        self.model, self.top, self.tokens = model, root(model), tuple(tokens)
+        super().__init__(model)
+        self.top, self.tokens = root(model), tuple(tokens)
         if (reason := lacks_loss(model)) or self.top.config.is_encoder_decoder:
             raise SpecError(f"a prefix needs a causal language model; {reason or 'this one is an encoder–decoder'}")
         if not self.tokens:
@@ -44,28 +46,10 @@ class Prefix:
             past = self.top(input_ids=ids, use_cache=True).past_key_values
         self._kept = [(layer.keys, layer.values) for layer in past.layers]  # [1, H_kv, prefix, D] of each layer
         self._filled: WeakSet = WeakSet()
-        self._hook: Any = None
 
-    def __enter__(self) -> Self:
-        if self._hook is not None:
-            raise SpecError("this prefix is in use already")
-        self._hook = self.top.register_forward_pre_hook(self._before, with_kwargs=True)
-        self._guard = not_saved(self.top, "its sink folded away")
-        self._guard.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._guard.__exit__(None, None, None)
-        self._hook.remove()
-        self._hook = None
-
-    def cost(self, batches: Any) -> Change:
-        """Δloss of the model behind the prefix on the same tokens (a sequence's first is predicted in neither)."""
-        before = loss(self.model, batches)
-        with self:
-            return change(before, loss(self.model, batches))
+    def fold(self, undo: ExitStack) -> None:
+        undo.callback(self.top.register_forward_pre_hook(self._before, with_kwargs=True).remove)
+        undo.enter_context(not_saved(self.top, "its sink folded away"))
 
     def save(self, folder: str | Path) -> list[Path]:
         """Write prefix.safetensors and a loader that needs transformers and safetensors alone; return the paths."""

@@ -3,7 +3,7 @@
 The paper compares two models of 7 billion parameters, trained alike with softmax and with sigmoid, on the Pile; neither
 can be had here. Drawn instead, and not the same: (a) an intervention, one pretrained model (SmolLM2, 135 million
 parameters) with its softmax and with other maps put in its place, with which it was not trained: no evidence for or
-against the paper's claim; (b) small models that we train on the same text, equal but for the map, three seeds a map.
+against the paper's claim; (b) small models that we train on the same text, equal but for the map and the seed.
 `heads` may name any heads.csv that `softmaxlab probe MODEL --out FOLDER` wrote, of one model, of a model and its swaps,
 or of models that were compared: each table is a panel. A column `seed` tells runs of one map apart, which are paired.
 """
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 PANELS = {
     "smollm2": "(a) intervention, no evidence: SmolLM2-135M,\nuntrained maps put in place of its softmax",
-    "small": "(b) small models, each trained with its map, three seeds",
+    "small": "(b) small models, each trained with its map",
 }
 INTERVENTIONS = ("smollm2",)  # panels of maps that a model was not trained with
 COLUMNS = ["layer", "head", "sparsity", "sink"]
@@ -117,6 +117,9 @@ class Fig07(FigureSpec):
             of_panel = {name: (result["panel"] == panel) & (result["model"] == name) for name in names}
             _histogram(ax, {name: result["sparsity"][rows] for name, rows in of_panel.items()})
             title = PANELS.get(panel, Path(panel).parent.name)
+            if panel in PANELS and panel not in INTERVENTIONS:
+                seeds = len(set(result["seed"][result["panel"] == panel].tolist()))
+                title += ", one seed" if seeds == 1 else f", {seeds} seeds"
             label(ax, "sparsity of a head: mean of max $w$ / $\\sum w$", "share of heads", title)
         other = "" if set(panels) <= set(PANELS) else "other tables; "
         picture.suptitle(f"{Fig07.title}\n({other}not the paper's models of 7 billion parameters)", fontsize=11)
