@@ -207,7 +207,7 @@ def test_fig07_compares_softmax_with_sigmoid(made):
     assert f"{mean['small', 'softmax']:.2f} against {mean['small', 'sigmoid']:.2f}" in told
     assert f"{mean['smollm2', 'sigmoid:calibrated']:.2f}" not in told
     swapped = changed(result, sparsity=np.where(result["model"] == "softmax", 0.0, 1.0)[:, None] * result["sparsity"])
-    assert "in 0 of 1 panels" in fig07.Fig07.seen(swapped)
+    assert "in 0 of 1 pairs" in fig07.Fig07.seen(swapped)
     assert "no panel has both" in fig07.Fig07.seen(changed(result, model=["elu", "sigmoid:0", "mlp"] * 2))
 
 
