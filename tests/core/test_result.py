@@ -122,6 +122,11 @@ def test_the_old_name_of_weights_is_understood_with_a_warning(tmp_path):
     np.testing.assert_array_equal(stored["weights"], flow["weights"])
     assert dict(stored.axes) == dict(flow.axes)
 
+    longer = Result({"descent_scores": np.ones(2)}, {"descent_scores": ("token",)}, spec=flow.spec)
+    stored = Result.load(longer.save(tmp_path / "with a longer name"))
+    assert list(stored) == ["descent_weights"]
+    assert "descent_scores" in stored
+
 
 def test_scores_that_are_scores_keep_their_name(tmp_path):
     compared = simulate(Compare(np.ones((1, 2, 2))))

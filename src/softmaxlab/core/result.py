@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 STORABLE = "biufSU"  # kinds of NumPy's dtypes that a netCDF file holds as they are
-RENAMED = {"scores": "weights"}  # arrays' old names, understood with a warning until version 0.2
+RENAMED = {"scores": "weights"}  # last words of arrays' names, understood with a warning until version 0.2
 RENAMED_IN = ("polarization.", "papers.polarization.")  # kinds of specs whose stored results may have an old name
 
 
@@ -77,7 +77,7 @@ class Result:
         object.__setattr__(self, "axes", MappingProxyType(axes))
 
     def __getitem__(self, name: str) -> np.ndarray:
-        if name not in self.arrays and (new := RENAMED.get(name, name)) in self.arrays:
+        if name not in self.arrays and (new := _new_name(name)) in self.arrays:
             warnings.warn(f"array {name!r} is now {new!r}; the old name ends with 0.2", FutureWarning, stacklevel=2)
             name = new
         try:
@@ -86,7 +86,7 @@ class Result:
             raise unknown("array", name, self.arrays) from None
 
     def __contains__(self, name: object) -> bool:
-        return name in self.arrays or (isinstance(name, str) and RENAMED.get(name) in self.arrays)
+        return name in self.arrays or (isinstance(name, str) and _new_name(name) in self.arrays)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.arrays)
@@ -161,7 +161,13 @@ class Result:
 
 def _renamed(named: Mapping[str, Any]) -> dict[str, Any]:
     """The arrays or axes of a result that an earlier version stored, by their new names."""
-    return {new if (new := RENAMED.get(name)) and new not in named else name: value for name, value in named.items()}
+    return {new if (new := _new_name(name)) not in named else name: value for name, value in named.items()}
+
+
+def _new_name(name: str) -> str:
+    """The name of an array today: "scores" is now "weights", and so is "descent_scores" now "descent_weights"."""
+    start, _, last = name.rpartition("_")
+    return f"{start}_{RENAMED.get(last, last)}".removeprefix("_") if last in RENAMED else name
 
 
 def _read_only(value: Any) -> np.ndarray:
